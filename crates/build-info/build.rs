@@ -7,7 +7,7 @@ use std::process::Command;
 /// What `cargo xtask dist` sets: the full hash, `YYYY-MM-DD` in UTC, `clean` or `dirty`.
 const VARIABLES: [&str; 3] = ["LANDFALL_COMMIT", "LANDFALL_COMMIT_DATE", "LANDFALL_TREE_STATE"];
 
-/// What a program is built from, seen from this folder. Other changes do not alter it.
+/// The sources of the programs, relative to this folder. Other changes do not affect them.
 const SOURCES: [&str; 6] = [
     "../../crates",
     "../../bins",
@@ -63,7 +63,7 @@ fn from_environment() -> Option<Source> {
     if date.is_empty() || !matches!(tree_state.as_str(), "clean" | "dirty") {
         let [_, date_name, state_name] = VARIABLES;
         println!(
-            "cargo::error=expected {date_name}=YYYY-MM-DD and {state_name}=clean|dirty beside the \
+            "cargo::error=expected {date_name}=YYYY-MM-DD and {state_name}=clean|dirty with the \
              commit, found \"{date}\" and \"{tree_state}\""
         );
     }

@@ -1,4 +1,4 @@
-//! Our programs and tests: built by cargo, found where cargo put them.
+//! Builds programs and tests with cargo, and reads their paths from its messages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -55,13 +55,13 @@ impl Build {
         let Ok(message) = serde_json::from_str::<Value>(message) else { return };
         match message["reason"].as_str() {
             Some("compiler-message") => {
-                let told = &message["message"];
-                // The closing line of a crate ("3 warnings emitted") is not a warning itself.
-                let is_finding = !told["spans"].as_array().is_none_or(Vec::is_empty);
-                if is_finding && told["level"] == "warning" {
+                let diagnostic = &message["message"];
+                // The summary of a crate ("3 warnings emitted") is not a warning itself.
+                let is_finding = !diagnostic["spans"].as_array().is_none_or(Vec::is_empty);
+                if is_finding && diagnostic["level"] == "warning" {
                     self.warnings += 1;
                 }
-                eprint!("{}", told["rendered"].as_str().unwrap_or_default());
+                eprint!("{}", diagnostic["rendered"].as_str().unwrap_or_default());
             }
             Some("compiler-artifact") => self.add_artifact(&message),
             _ => {}
@@ -141,7 +141,7 @@ fn programs(targets: &[Target<'_>], flags: &[&str]) -> Result<Vec<PathBuf>> {
     }
     arguments.extend(flags);
     println!("$ cargo {}", arguments.join(" "));
-    // Cargo knows where it puts things; a guess would miss its configuration.
+    // Cargo reports the paths; computing them here would ignore its configuration.
     arguments.push("--message-format=json-render-diagnostics");
     let mut build = Build::default();
     messages(&mut repository::cargo(&arguments), |line| build.read(line))?;
@@ -154,7 +154,7 @@ fn programs(targets: &[Target<'_>], flags: &[&str]) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// Runs cargo and hands on its messages.
+/// Runs cargo and calls `each` with every message.
 fn messages(cargo: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
     let _ticker = Ticker::of_command(&repository::command_line(cargo));
     let mut child =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_test_binaries_are_told_apart() {
+    fn programs_and_test_binaries_are_distinguished() {
         let mut build = Build::default();
         build.read(&artifact("oc-mirror", "bin", false, Some("/t/oc-mirror")));
         build.read(&artifact("oci", "lib", true, Some("/t/oci-1")));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_counts_once_and_the_closing_line_of_a_crate_does_not() {
+    fn a_warning_counts_once_and_the_summary_of_a_crate_does_not() {
         let mut build = Build::default();
         let message = |spans: Value| {
             json!({

@@ -15,7 +15,7 @@ use crate::{flags, repository, tools};
 const EXPECTED: &str = "`mirror`, `shards`, `catalog`, `helm` or `operator`";
 const BENCH: Target<'_> = Target::Program { package: "bench", name: "bench" };
 
-/// `cargo xtask bench …`: builds what is measured with optimisations, then measures it.
+/// `cargo xtask bench …`: builds the measured program with optimizations, then measures it.
 pub(crate) fn bench(mut arguments: Vec<OsString>) -> Result<()> {
     ensure!(!arguments.is_empty(), "expected {EXPECTED}");
     let what = arguments.remove(0);
@@ -29,7 +29,7 @@ pub(crate) fn bench(mut arguments: Vec<OsString>) -> Result<()> {
     };
     tools::run(&["packages"])?;
     tools::run(&["build", "test", "bench"])?;
-    // One after the other: together they would be linked with each other's features.
+    // Separate builds: in one build, cargo would enable the features of both for each.
     let bench = build::targets(&[BENCH], Profile::Release)?;
     let mut command = Command::new(bench.first().context("bench was not built")?);
     command.arg(&what);
@@ -167,16 +167,21 @@ pub(crate) fn coverage(arguments: Vec<OsString>) -> Result<()> {
     let [short] = flags(arguments, ["short"])?;
     tools::run(&["packages"])?;
     tools::run(&["build", "test"])?;
-    ensure!(has_llvm_tools(), "expected the LLVM tools: rustup component add llvm-tools");
+    ensure!(
+        has_llvm_tools(),
+        "the LLVM tools are missing; `rustup component add llvm-tools` installs them"
+    );
     if short { short_coverage() } else { measure_coverage("all", &["--workspace"]) }
 }
 
-/// Whether there are tools of the compiler's LLVM version; installs them where rustup can.
+/// Whether the LLVM tools of the compiler's version are installed; installs them if rustup can.
 pub(crate) fn has_llvm_tools() -> bool {
-    let is_here = || ["llvm-cov", "llvm-profdata"].iter().all(|name| llvm_tool(name).is_some());
+    let are_installed =
+        || ["llvm-cov", "llvm-profdata"].iter().all(|name| llvm_tool(name).is_some());
     let mut install = Command::new("rustup");
     install.args(["component", "add", "llvm-tools"]).current_dir(repository::root());
-    is_here() || (install.output().is_ok_and(|output| output.status.success()) && is_here())
+    are_installed()
+        || (install.output().is_ok_and(|output| output.status.success()) && are_installed())
 }
 
 /// The variant that CI runs.
@@ -224,8 +229,8 @@ fn floor_of(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// The file with a higher floor, half a percent below what is covered, so that a floor does not
-/// fail by a line that moved. None if the floor would not rise.
+/// The file with a higher floor, half a percentage point below the measured value, so that small
+/// changes do not fall below it. None if the floor would not rise.
 fn raised(text: &str, name: &str, covered: f64) -> Option<String> {
     let floor = floor_of(text, name)?;
     let next = ((covered - 0.5) * 10.0).floor() / 10.0;
@@ -241,10 +246,10 @@ fn raised(text: &str, name: &str, covered: f64) -> Option<String> {
 fn percent(json: &str) -> Result<f64> {
     let value: Value = serde_json::from_str(json)?;
     let percent = &value["data"][0]["totals"]["lines"]["percent"];
-    percent.as_f64().context("there is no total of lines")
+    percent.as_f64().context("the report has no total of lines")
 }
 
-/// The tool of the toolchain's own LLVM version: a component of the toolchain, or Debian's package.
+/// The tool of the compiler's LLVM version: a component of the toolchain, or Debian's package.
 fn llvm_tool(program: &str) -> Option<PathBuf> {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());

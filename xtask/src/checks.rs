@@ -1,25 +1,25 @@
-//! `cargo xtask test`: everything that must hold before a change lands.
+//! `cargo xtask test`: every check that must pass before a change is merged.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::aside::Aside;
+use crate::background::BackgroundRun;
 use crate::build::{self, Build, TestBinary};
 use crate::progress::Ticker;
 use crate::steps::{self, Outcome, Step};
 use crate::{demo, disk_space, dist, docs, fuzz, repository, test_run, tools};
 
-/// What steps leave for later ones.
+/// What steps pass to later ones.
 #[derive(Default)]
 struct Context {
     build: Option<Build>,
-    campaigns: Option<Aside>,
+    campaigns: Option<BackgroundRun>,
 }
 
 impl Context {
-    /// The one build that everything is run from.
+    /// The build that all steps use.
     fn build(&mut self) -> Result<&Build> {
         if self.build.is_none() {
             self.build = Some(build::workspace()?);
@@ -28,17 +28,21 @@ impl Context {
     }
 }
 
-/// In order: set-up first, then what fails quickly, then what takes long.
+/// In order: setup first, then what fails quickly, then what takes long.
 const STEPS: [Step<Context>; 11] = [
     Step { name: "disk", about: "check the free disk space", run: free_space },
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
     Step { name: "format", about: "check the formatting and lock files", run: format },
     Step { name: "build", about: "compile and lint everything, once", run: build_all },
-    Step { name: "deny", about: "check licences, sources and advisories", run: deny },
+    Step { name: "deny", about: "check licenses, sources and advisories", run: deny },
     Step { name: "docs", about: "check generated documents, links and tutorials", run: check_docs },
     Step { name: "enhancements", about: "lint our design records", run: enhancements },
-    Step { name: "test", about: "run every test, and the campaigns beside them", run: test_all },
+    Step {
+        name: "test",
+        about: "run every test, and the campaigns in the background",
+        run: test_all,
+    },
     Step { name: "doctest", about: "run the examples in the documentation", run: doctest },
     Step { name: "campaigns", about: "wait for the short campaigns", run: campaigns },
 ];
@@ -69,10 +73,19 @@ const CAMPAIGNS: [Step<Context>; 9] = [
 ];
 
 /// Those that run beside the tests, one after the other.
-const BESIDE_TESTS: [&str; 8] =
-    ["dist", "demo", "bench", "torture", "torture-node", "fuzz", "machine", "coverage"];
+const BESIDE_TESTS: [&str; 9] = [
+    "dist",
+    "demo",
+    "bench",
+    "torture",
+    "torture-jobs",
+    "torture-node",
+    "fuzz",
+    "machine",
+    "coverage",
+];
 
-/// A tier of its own, because emulated machines take minutes to start.
+/// A separate tier, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
     Step { name: "packages", about: "install missing Debian packages", run: machine_packages },
     Step {
@@ -83,7 +96,7 @@ const MACHINE_STEPS: [Step<Context>; 3] = [
     Step { name: "machine", about: "run the tests on whole machines", run: test_machines },
 ];
 
-/// One boot, as CI does it.
+/// One boot, as in CI.
 const SHORT_MACHINE_STEPS: [Step<Context>; 1] =
     [Step { name: "machine", about: "boot one emulated machine", run: short_machine }];
 
@@ -100,7 +113,7 @@ pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
             other => return Err(other.unexpected().into()),
         }
     }
-    ensure!(machine || !short, "`--short` goes with `--machine`");
+    ensure!(machine || !short, "`--short` requires `--machine`");
     let (all, further, rerun): (&[Step<Context>], &[Step<Context>], _) = if short {
         (&SHORT_MACHINE_STEPS, &[], "cargo xtask test --machine --short --only")
     } else if machine {
@@ -150,7 +163,7 @@ fn machine_tools(_: &mut Context) -> Result<Outcome> {
 
 fn format(_: &mut Context) -> Result<Outcome> {
     repository::run(&mut repository::cargo(&["fmt", "--all", "--check"]))
-        .context("`cargo fmt --all` formats it")?;
+        .context("checking the formatting; `cargo fmt --all` corrects it")?;
     fuzz::check_lock_file()?;
     Ok(Outcome::Done)
 }
@@ -161,8 +174,8 @@ fn build_all(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Advisories come from a database on the internet. If it cannot be reached, the rest is checked
-/// and the summary says what was skipped.
+/// Advisories are in a database on the internet. If it is not reachable, the rest is checked and the
+/// summary lists what was skipped.
 fn deny(_: &mut Context) -> Result<Outcome> {
     let program = tools::path("cargo-deny")?;
     let deny = |arguments: &[&str]| {
@@ -227,8 +240,8 @@ fn campaigns(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn start_campaigns(context: &mut Context) -> Result<Aside> {
-    Aside::start(context.build()?.program("xtask")?, &BESIDE_TESTS)
+fn start_campaigns(context: &mut Context) -> Result<BackgroundRun> {
+    BackgroundRun::start(context.build()?.program("xtask")?, &BESIDE_TESTS)
 }
 
 fn check_dist(context: &mut Context) -> Result<Outcome> {
@@ -270,8 +283,8 @@ fn short_fuzz(_: &mut Context) -> Result<Outcome> {
 fn short_machine(context: &mut Context) -> Result<Outcome> {
     tools::run(&["packages", "machine"])?;
     tools::run(&["build", "machine-disk"])?;
-    let is_it = |test: &&TestBinary| test.package == "lab" && test.name == "integration";
-    let test = context.build()?.tests.iter().find(is_it).context("lab has no tests")?;
+    let is_lab = |test: &&TestBinary| test.package == "lab-cluster" && test.name == "integration";
+    let test = context.build()?.tests.iter().find(is_lab).context("lab-cluster has no tests")?;
     let mut command = Command::new(&test.path);
     command.args(["machine::", "--ignored"]).current_dir(&test.folder);
     run_machine_tests(&mut command)
@@ -286,10 +299,9 @@ fn short_coverage(_: &mut Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Machine tests are marked as ignored, with the reason, so that a plain run leaves them out and
-/// says so.
+/// Machine tests are marked as ignored, with the reason, so that `cargo test` skips and reports them.
 fn test_machines(_: &mut Context) -> Result<Outcome> {
-    let packages = ["--package", "lab", "--package", "brex-firstboot"];
+    let packages = ["--package", "lab-cluster", "--package", "brex-firstboot"];
     let mut test = repository::cargo(&["test", "--locked"]);
     test.args(packages).args(["--test", "integration", "--", "machine", "--ignored"]);
     run_machine_tests(&mut test)

@@ -20,11 +20,11 @@ pub(crate) fn demo(mut arguments: Vec<OsString>) -> Result<()> {
     let [keep] = flags(arguments, ["keep"])?;
     println!("==> Building oc-mirror and the demo; the first time 3 to 5 minutes on two cores");
     let oc_mirror = Target::Program { package: "oc-mirror", name: "oc-mirror" };
-    // A release build would take far longer, and a few megabytes do not need it; nor is there a
-    // cluster to connect to.
+    // A release build takes far longer, and a few megabytes do not need it. The optional features
+    // are for clusters, which this demo does not have.
     let programs = build::without_features(&[oc_mirror, DEMO])?;
     let [oc_mirror, demo] = &programs[..] else { unreachable!("two targets give two programs") };
-    let mut command = show(demo, "mirroring", oc_mirror);
+    let mut command = demo_command(demo, "mirroring", oc_mirror);
     if keep {
         command.arg("--keep");
     }
@@ -41,7 +41,7 @@ fn policies(arguments: Vec<OsString>) -> Result<()> {
     let operator = Target::Program { package: "nmstate-operator", name: "nmstate-operator" };
     let programs = build::targets(&[operator, DEMO], Profile::Development)?;
     let [operator, demo] = &programs[..] else { unreachable!("two targets give two programs") };
-    let mut command = show(demo, "policies", operator);
+    let mut command = demo_command(demo, "policies", operator);
     if stay {
         command.arg("--stay");
     }
@@ -51,13 +51,13 @@ fn policies(arguments: Vec<OsString>) -> Result<()> {
 /// The step of `cargo xtask test`: both demos, with the programs of the test build.
 pub(crate) fn check(build: &Build) -> Result<()> {
     let demo = build.program("demo")?;
-    repository::run(&mut show(demo, "mirroring", build.program("oc-mirror")?))
+    repository::run(&mut demo_command(demo, "mirroring", build.program("oc-mirror")?))
         .context("the demo of oc-mirror failed")?;
-    repository::run(&mut show(demo, "policies", build.program("nmstate-operator")?))
+    repository::run(&mut demo_command(demo, "policies", build.program("nmstate-operator")?))
         .context("the demo of nmstate-operator failed")
 }
 
-fn show(demo: &Path, what: &str, program: &Path) -> Command {
+fn demo_command(demo: &Path, what: &str, program: &Path) -> Command {
     let mut command = Command::new(demo);
     command.arg(what).arg("--program").arg(program);
     command

@@ -1,4 +1,4 @@
-//! Free disk space: a run that would fill the disk after half an hour fails at its start.
+//! Checks the free disk space, so that a run that would fill the disk fails at its start.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,10 @@ use crate::repository;
 const GB: u64 = 1_000_000_000;
 /// What one run of all steps writes below the build folder.
 const BUILD: u64 = 10 * GB;
-/// The most that tests and campaigns have in the folder for temporary files at one time.
+/// The most that tests and campaigns store in the folder for temporary files at one time.
 const TEMPORARY: u64 = 4 * GB;
 
-/// Fails if the disk is too small. What an earlier run built is not needed again.
+/// Fails if the disk is too small. The size of an earlier build is subtracted.
 pub(crate) fn check() -> Result<()> {
     let build = repository::target();
     let needs = [
@@ -42,7 +42,7 @@ fn existing(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
-/// What a folder takes on the disk; nothing if it does not exist.
+/// The disk usage of a folder; 0 if it does not exist.
 fn size(folder: &Path) -> u64 {
     let du = Command::new("du").args(["--summarize", "--block-size=1"]).arg(folder).output();
     let text = du.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

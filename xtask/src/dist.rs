@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: release artefacts, which the program `dist` builds, and what is required of the
-//! program for nodes: static, small and fast to start.
+//! `cargo xtask dist`: runs the program `dist`, which builds release artefacts, and checks that the
+//! program for nodes is static, small and fast to start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 6] =
     ["oc-mirror", "oc-brex", "brex-firstboot", "brex-report", "nmstate-operator", "enhance"];
 
 const PROGRAM: &str = "brex-firstboot";
-/// Nothing of the node's system is needed to run it.
+/// The program is static: it needs no library of the node.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The same with glibc's static library, where the standard library for musl is not available.
 const FALLBACK: &str = "x86_64-unknown-linux-gnu";
@@ -92,15 +92,15 @@ pub(crate) fn debug_image(dist: &Path, oc_mirror: &Path) -> Result<PathBuf> {
     bail!("dist wrote no image into {}", out.display())
 }
 
-/// Builds it and returns where it is.
+/// Builds the program for nodes and returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
     let (mut cargo, program) = command();
     repository::run(&mut cargo)?;
     Ok(program)
 }
 
-/// The command that builds it, and where it is afterwards. The target is named even if it is this
-/// machine's own: its build then has a separate folder, and other builds stay valid.
+/// The command that builds it, and its path. `--target` is passed even for the host: the build then
+/// has a separate folder, and other builds stay valid.
 fn command() -> (Command, PathBuf) {
     let mut cargo = repository::cargo(&["build", "--locked", "--package", PROGRAM]);
     cargo.args(["--profile", "node", "--target"]);
@@ -123,7 +123,7 @@ fn has_target() -> bool {
     repository::run(&mut rustup).is_ok()
 }
 
-/// Whether it is static, small and fast to start; the error names what it is not.
+/// Checks that a program is static, small and fast to start. Returns the measured values.
 pub(crate) fn check(program: &Path) -> Result<String> {
     let bytes = fs::read(program).with_context(|| format!("reading {}", program.display()))?;
     ensure!(!has_interpreter(&bytes)?, "{} needs a dynamic linker", program.display());
@@ -132,7 +132,8 @@ pub(crate) fn check(program: &Path) -> Result<String> {
     let mut best = Duration::MAX;
     for _ in 0..STARTS {
         let start = Instant::now();
-        let output = Command::new(program).arg("--version").output().context("starting it")?;
+        let output =
+            Command::new(program).arg("--version").output().context("starting the program")?;
         ensure!(output.status.success(), "--version ended with {}", output.status);
         best = best.min(start.elapsed());
     }
@@ -145,7 +146,7 @@ pub(crate) fn check(program: &Path) -> Result<String> {
 fn has_interpreter(elf: &[u8]) -> Result<bool> {
     const INTERPRETER: u32 = 3;
     let word = |at: usize, length: usize| -> Result<u64> {
-        let Some(bytes) = elf.get(at..at + length) else { bail!("the ELF file breaks off") };
+        let Some(bytes) = elf.get(at..at + length) else { bail!("the ELF file is truncated") };
         let mut word = [0; 8];
         word[..length].copy_from_slice(bytes);
         Ok(u64::from_le_bytes(word))
@@ -167,7 +168,7 @@ mod tests {
 
     /// This test itself is linked dynamically.
     #[test]
-    fn a_dynamic_program_is_told_from_a_static_one() {
+    fn dynamic_and_static_programs_are_distinguished() {
         let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(has_interpreter(&own).unwrap());
         let mut header = own[..64].to_vec();

@@ -54,7 +54,7 @@ pub(crate) fn docs(arguments: Vec<OsString>) -> Result<()> {
 }
 
 /// Fails if a file is not what its program writes, a link of the book has no target, or a tutorial
-/// does not work as printed. Returns the commands of tutorials that cannot be run here.
+/// does not work as printed. Returns the commands of tutorials that cannot run on this machine.
 pub(crate) fn check(build: &Build) -> Result<Vec<String>> {
     let (generated, committed) = (generate(build)?, committed()?);
     let differences = compare(&generated, &committed);
@@ -181,7 +181,7 @@ impl fmt::Display for Difference<'_> {
         let (path, what) = match self {
             Self::Missing(path) => (path, "is missing"),
             Self::Outdated(path) => (path, "is out of date"),
-            Self::Stale(path) => (path, "is not written by any program any more"),
+            Self::Stale(path) => (path, "is no longer written by any program"),
         };
         write!(f, "docs/{} {what}", path.display())
     }

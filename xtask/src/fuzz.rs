@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: feeds the parsers of untrusted input with what libFuzzer makes of the
+//! `cargo xtask fuzz`: runs the parsers of untrusted input on inputs that libFuzzer derives from the
 //! committed seeds.
 //!
 //! cargo-fuzz builds one program per target of `crates/fuzz-targets`; they run one after the other.
-//! What a run learns is kept below the build folder and used by the next one.
+//! Inputs that a run finds are stored below the build folder and used by the next one.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,7 +23,7 @@ const DEFAULT_MINUTES: u64 = 2;
 
 /// The sanitizer is off: our crates have no `unsafe` code, C libraries would not be instrumented,
 /// and with it the compiler's unstable options would be needed. `cfg(fuzzing)` is off, too: some
-/// libraries skip checks under it, and what is fuzzed is to be what is shipped.
+/// libraries skip checks under it, and the fuzzed code must be the released code.
 const BUILD: [&str; 7] =
     ["fuzz", "build", "--sanitizer", "none", "--no-cfg-fuzzing", "--codegen-units", "16"];
 
@@ -51,7 +51,9 @@ impl Options {
                     let value = parser.value()?.to_string_lossy().into_owned();
                     let minutes = value.parse().ok().filter(|minutes| *minutes > 0);
                     options.minutes = minutes.with_context(|| {
-                        format!("--minutes: expected a number from 1, found `{value}`")
+                        format!(
+                            "invalid value for --minutes: expected a number >= 1, found `{value}`"
+                        )
                     })?;
                 }
                 lexopt::Arg::Long("short") => options.short = true,
@@ -66,7 +68,7 @@ impl Options {
         if self.short { SHORT_SECONDS } else { self.minutes * 60 }
     }
 
-    /// The targets to run, out of all there are.
+    /// The targets to run, out of all targets.
     fn select(&self, all: &[String]) -> Result<Vec<String>> {
         let known = |name: &str| all.iter().any(|target| target == name);
         if let Some(target) = &self.target {
@@ -128,8 +130,8 @@ fn fuzz_folder() -> PathBuf {
     repository::root().join("fuzz")
 }
 
-/// Everything that is made here. A build folder of its own, since the flags of these builds would
-/// displace the results of others.
+/// The build folder for fuzzing. It is separate, because other compiler flags would invalidate the
+/// results of other builds.
 fn target_folder() -> PathBuf {
     repository::target().join("fuzz")
 }
@@ -151,7 +153,7 @@ pub(crate) fn check_lock_file() -> Result<()> {
     Ok(())
 }
 
-/// Builds the programs. Only with a target that needs them are heavy dependencies compiled.
+/// Builds the programs. Slow dependencies are compiled only if a target needs them.
 fn build(targets: &[String]) -> Result<()> {
     check_lock_file()?;
     let is_light = |target: &String| SHORT_TARGETS.contains(&target.as_str());
@@ -236,7 +238,7 @@ fn program(target: &str) -> Result<PathBuf> {
     match (found.pop(), found.is_empty()) {
         (Some(program), true) => Ok(program),
         (None, _) => bail!("cargo-fuzz did not build `{target}`"),
-        _ => bail!("there are programs for several platforms in {}", target_folder().display()),
+        _ => bail!("found programs for several platforms in {}", target_folder().display()),
     }
 }
 
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_runs_for_two_minutes_unless_told_otherwise() {
+    fn a_target_runs_for_two_minutes_by_default() {
         assert_eq!(read(&[]).unwrap().seconds(), 120);
         assert_eq!(read(&["--minutes", "1"]).unwrap().seconds(), 60);
         assert!(read(&["--short"]).unwrap().seconds() < 60);

@@ -1,6 +1,6 @@
 //! Commands for developers of this repository. `cargo xtask --help` lists them.
 
-mod aside;
+mod background;
 mod build;
 mod campaigns;
 mod checks;
@@ -28,20 +28,20 @@ Usage: cargo xtask COMMAND [OPTIONS]
 Commands:
   demo [--keep]             Mirror images, a release and a catalog from registry to disk to registry
   demo policies [--stay]    Change the network of two nodes by policies, at a real API server; needs root
-  test [--only STEP]…       Install what is missing, then run every check and every test; what CI runs
+  test [--only STEP]…       Install missing packages and tools, then run every check and test, as in CI
   test --list               List the steps and the short campaigns
   test --machine [--short]  Run the tests on whole emulated machines instead; about ten minutes
-  tools [--bench] [--machine] [--dist]   Install and build what the tests need, once, into the user's cache folder
+  tools [--bench] [--machine] [--dist]   Install packages, and build tools into the user's cache folder
   docs [--check]            Write the generated pages below docs/, or compare them; build the book, check its links,
                             run its tutorials
 
 Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist and torture):
   bench mirror|shards|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
-  dist [--out DIR] [--arch ARCH] [--key FILE] [--check] [--short]   Build what a site downloads; check it
+  dist [--out DIR] [--arch ARCH] [--key FILE] [--check] [--short]   Build and check the release artefacts
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
   torture jobs [--kills N] [--seed N] [--short]       Kill pods of a run in a cluster; same registry and report
   torture node [--kills N] [--seed N] [--short]       Kill handler, NetworkManager and node during changes
-  fuzz [--minutes N] [--target NAME] [--short]        Feed the parsers of untrusted input; nothing may panic
+  fuzz [--minutes N] [--target NAME] [--short]        Run the parsers of untrusted input on generated inputs
   coverage [--short]                                  Measure which lines the tests run; fails below the floor
 
 docs/verification.md records the last full run of each campaign.";

@@ -1,4 +1,4 @@
-//! Prints a line while something takes long, so that a silent step can be told from a hanging one.
+//! Prints a line while something takes long, so that a silent step can be distinguished from a hanging one.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;

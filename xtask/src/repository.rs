@@ -39,14 +39,14 @@ pub(crate) fn kept(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The cargo that runs us, in the top folder.
+/// The cargo that started this program, in the top folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(arguments).current_dir(root());
     cargo
 }
 
-/// Runs a command to its end; its output goes where ours goes.
+/// Runs a command to its end. It inherits standard output and standard error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = command_line(command);
     let _ticker = Ticker::of_command(&line);
@@ -68,7 +68,7 @@ pub(crate) fn run_interactive(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// As a person would type it.
+/// The command line for messages: the name of the program and its arguments.
 pub(crate) fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     std::iter::once(program)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// One thing to do with what earlier steps left in `C`.
+/// One step. `C` is what earlier steps passed to it.
 pub(crate) struct Step<C> {
     /// What `--only` takes.
     pub(crate) name: &'static str,
@@ -87,9 +87,9 @@ mod tests {
     const PARTLY: Step<()> = Step {
         name: "partly",
         about: "works in part",
-        run: |()| Ok(Outcome::Skipped(vec!["the far side".into()])),
+        run: |()| Ok(Outcome::Skipped(vec!["advisories".into()])),
     };
-    const BAD: Step<()> = Step { name: "bad", about: "fails", run: |()| bail!("no luck") };
+    const BAD: Step<()> = Step { name: "bad", about: "fails", run: |()| bail!("the reason") };
     const UNREACHED: Step<()> =
         Step { name: "unreached", about: "never", run: |()| panic!("was run") };
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_failing_step_ends_the_run_with_the_command_that_repeats_it() {
         let error = run(&[&GOOD, &BAD, &UNREACHED], &mut (), "again --only").unwrap_err();
         let text = format!("{error:#}");
-        assert_eq!(text, "step bad failed; run it alone with `again --only bad`: no luck");
+        assert_eq!(text, "step bad failed; run it alone with `again --only bad`: the reason");
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let first_words: Vec<_> =
             summary.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(first_words, ["step", "partly", "good", "total", "skipped:"]);
-        assert!(summary.ends_with("\nskipped: the far side"), "{summary}");
+        assert!(summary.ends_with("\nskipped: advisories"), "{summary}");
     }
 
     #[test]

@@ -19,17 +19,22 @@ use crate::repository;
 /// How many binaries run at a time.
 const AT_A_TIME: usize = 2;
 
-/// Started first, slowest first: whatever starts last decides when the run ends.
+/// Started first, slowest first: a slow binary that starts last would extend the run.
 const SLOW: [(&str, &str); 5] = [
-    ("nmstate-operator", "integration"),
+    WAITING,
     ("oc-mirror", "integration"),
     ("brex-firstboot", "integration"),
-    ("lab", "integration"),
+    ("lab-cluster", "integration"),
     ("oc-brex", "integration"),
 ];
 
-/// Names the file to which tests append that their input folder is missing; see
-/// `lab::data_tier`.
+/// Its tests wait for checkpoints, probes and leases most of the time, so more of them run at once
+/// than there are processors.
+const WAITING: (&str, &str) = ("nmstate-operator", "integration");
+const THREADS_OF_WAITING: usize = 3;
+
+/// Names the file to which tests append that their input folder is missing; see the crate
+/// `data-tier`.
 const SKIPPED: &str = "LANDFALL_SKIPPED";
 
 /// Counts of test results.
@@ -41,7 +46,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds up the closing lines in the output of test binaries.
+    /// Adds up the summary lines in the output of test binaries.
     pub(crate) fn of(output: &str) -> Self {
         let mut totals = Self::default();
         for line in output.lines().filter(|line| line.starts_with("test result: ")) {
@@ -144,12 +149,15 @@ fn conclude(ended: &[Ended], skipped: &Path) -> Result<Vec<String>> {
 /// Slow binaries first, the rest by name.
 fn in_order(tests: &[TestBinary]) -> Vec<&TestBinary> {
     let rank = |test: &TestBinary| {
-        let is_it = |(package, name): &(&str, &str)| *package == test.package && *name == test.name;
-        SLOW.iter().position(is_it).unwrap_or(SLOW.len())
+        SLOW.iter().position(|slow| is_named(test, *slow)).unwrap_or(SLOW.len())
     };
     let mut queue: Vec<&TestBinary> = tests.iter().collect();
     queue.sort_by_key(|test| (rank(test), *test));
     queue
+}
+
+fn is_named(test: &TestBinary, (package, name): (&str, &str)) -> bool {
+    test.package == package && test.name == name
 }
 
 fn run_one(
@@ -166,7 +174,11 @@ fn run_one(
     let lock = || running.lock().unwrap_or_else(PoisonError::into_inner);
     lock().push((label.clone(), log.clone()));
     let start = Instant::now();
-    let status = Command::new(&test.path)
+    let mut command = Command::new(&test.path);
+    if is_named(test, WAITING) {
+        command.env("RUST_TEST_THREADS", THREADS_OF_WAITING.to_string());
+    }
+    let status = command
         .current_dir(&test.folder)
         .env("CARGO_MANIFEST_DIR", &test.folder)
         .env("CARGO_PKG_NAME", &test.package)
@@ -230,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_of_several_binaries_add_up() {
+    fn summary_lines_of_several_binaries_add_up() {
         let output = "running 3 tests\n\
             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.01s\n\
             test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n";

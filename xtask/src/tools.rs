@@ -1,4 +1,4 @@
-//! `cargo xtask tools`: what the tests need on this machine. The program `test-tools` does it.
+//! `cargo xtask tools`: installs and builds what the tests need, with the program `test-tools`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

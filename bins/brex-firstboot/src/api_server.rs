@@ -3,7 +3,7 @@
 use node_network::probe::Endpoint;
 
 /// Finds `server: https://host:port` in a kubeconfig. A file of another form has none to
-/// offer; the gateway is asked then.
+/// offer; the gateway is probed instead.
 pub(crate) fn of_kubeconfig(text: &str) -> Option<Endpoint> {
     let server = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
     let server = server.trim().trim_matches(['"', '\'']);
@@ -20,7 +20,7 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bare.unwrap_or(host) {
         "" => Err(wrong()),
-        // Without brackets it cannot be told where an IPv6 address ends.
+        // Without brackets, the end of an IPv6 address is ambiguous.
         host if bare.is_none() && host.contains(':') => Err(wrong()),
         host => Ok(Endpoint { host: host.to_owned(), port }),
     }

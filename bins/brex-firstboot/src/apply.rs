@@ -32,7 +32,7 @@ pub(crate) fn apply(
     let expected = &facts_of_boot::expected(disk, demand, waiting.api_server.as_ref())?;
     let change = Change { desired, expected, patience: waiting.patience, label: &file, record };
     let outcome = node.change(&change);
-    entry.network = node.state().ok().as_ref().and_then(prepare::shown);
+    entry.network = node.state().ok().as_ref().and_then(prepare::network_report);
     match &outcome {
         Outcome::Committed { .. } => {
             confirm::write_flag(disk, &prepared.candidate.bytes)?;

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Choose the document of this node, check it, save the profiles, stage it for nmstate.service
+    /// Select the document of this node, check it, save the profiles, stage it for nmstate.service
     Stage(StageArguments),
     /// Confirm that br-ex is as the document has it and write the flag, or roll the change back
     Confirm(ConfirmArguments),
@@ -61,7 +61,7 @@ pub(crate) struct Choosing {
     /// Seconds to wait for a host name that is not a placeholder such as localhost
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub(crate) hostname_timeout: Duration,
-    /// How often a document may fail before it is only reported
+    /// Number of failures after which a document is reported and not retried
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_TRIES)]
     pub(crate) tries: u32,
 }
@@ -111,7 +111,7 @@ fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
 
-/// The whole command line, for documents that are made from it.
+/// The whole command line, for documents that are generated from it.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }

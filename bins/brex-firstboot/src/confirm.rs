@@ -12,7 +12,7 @@ use node_network::{ExpectedNetwork, Observation};
 use crate::disk::Disk;
 use crate::layout::{FLAG, SETTINGS};
 use crate::node::Node;
-use crate::prepare::shown;
+use crate::prepare::network_report;
 use crate::{facts_of_boot, rollback, saved};
 
 /// How a network is awaited.
@@ -23,7 +23,7 @@ pub(crate) struct Waiting {
     pub(crate) api_server: Option<Endpoint>,
 }
 
-/// How long to wait for a bridge that nmstate.service must have made before we began.
+/// How long to wait for a bridge that nmstate.service must have created before `confirm` started.
 const BRIDGE_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn confirm(
@@ -52,12 +52,12 @@ pub(crate) fn confirm(
         let demand = attempt.demand.as_ref();
         let expected = facts_of_boot::expected(disk, demand, waiting.api_server.as_ref())?;
         let seen = wait(node, &expected, waiting.patience);
-        entry.network = node.state().ok().as_ref().and_then(shown);
+        entry.network = node.state().ok().as_ref().and_then(network_report);
         let failures = (!seen.is_good()).then(|| seen.failures().to_string());
         entry.observation = Some(seen);
         failures
     } else {
-        Some("it was staged in an earlier boot that did not end well".to_owned())
+        Some("it was staged in an earlier boot that was interrupted".to_owned())
     };
     match reason {
         None => {
@@ -86,8 +86,8 @@ pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
     saved::end(disk)
 }
 
-/// nmstate.service has ended before we begin: a bridge that is not there does not come. The
-/// address may: leases take their time.
+/// nmstate.service has ended before this check starts: a missing bridge does not appear later. The
+/// address may: DHCP leases take time.
 fn wait(node: &impl Node, expected: &ExpectedNetwork, patience: Duration) -> Observation {
     let first = node.observe(expected, patience.min(BRIDGE_PATIENCE));
     let bridge = |seen: &Observation| {

@@ -1,5 +1,5 @@
 //! The files of the node. All changes are made here, each whole or not at all, and on the disk
-//! before the next one begins: power may go at any moment.
+//! before the next one starts: power may be lost at any moment.
 
 use std::cell::RefCell;
 use std::fs::{self, File, Permissions};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::Builder;
 
-/// What is larger is none of the files we deal with.
+/// Larger files are not among those that this program reads.
 const LARGEST: u64 = 4 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ impl<T> At<T> for io::Result<T> {
 /// Called before each change. Refusing it leaves the disk as a power cut at that moment would.
 pub(crate) type Fuse = Box<dyn FnMut() -> io::Result<()>>;
 
-/// The files below a folder that stands for `/`.
+/// The files below a folder that represents `/`.
 pub(crate) struct Disk {
     root: PathBuf,
     fuse: RefCell<Fuse>,
@@ -102,7 +102,7 @@ impl Disk {
         Ok(names)
     }
 
-    /// A file or link as it is; nothing for folders and for what vanished meanwhile.
+    /// A file or link as it is; nothing for folders and for what was removed meanwhile.
     pub(crate) fn content(&self, path: &str) -> Result<Option<Content>, DiskError> {
         let full = self.path(path);
         let known = match fs::symlink_metadata(&full) {
@@ -139,7 +139,7 @@ impl Disk {
         sync(folder)
     }
 
-    /// Puts a file or link in place of what is there.
+    /// Replaces what exists at the path with a file or link.
     pub(crate) fn put(&self, path: &str, content: &Content) -> Result<(), DiskError> {
         match content {
             Content::File { bytes, mode } => self.write(path, bytes, *mode),
@@ -189,7 +189,7 @@ impl Disk {
         fs::set_permissions(&full, Permissions::from_mode(0o700)).at("creating", &full)
     }
 
-    /// Removes a folder of ours with all in it.
+    /// Removes a folder of this program with its content.
     pub(crate) fn remove_folder(&self, path: &str) -> Result<(), DiskError> {
         let full = self.path(path);
         if fs::symlink_metadata(&full).is_err() {

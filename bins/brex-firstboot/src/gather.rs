@@ -117,7 +117,7 @@ pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
     for path in &paths {
         index.items.extend(file(&disk, path, secrets, &mut sink)?);
     }
-    // What the machine says is about the machine, not about a folder that stands for one.
+    // Commands report on the running machine, not on a folder that represents another one.
     if arguments.place.root == Path::new("/") {
         index.items.push(state(&node, &mut sink)?);
         for (name, words) in COMMANDS {
@@ -174,7 +174,7 @@ fn file(disk: &Disk, path: &str, secrets: &Secrets, sink: &mut Sink) -> Result<O
     }
 }
 
-/// What nmstate shows. Without the operator there is no NodeNetworkState.
+/// What nmstate reports. Without the operator there is no NodeNetworkState.
 fn state(node: &ThisNode, sink: &mut Sink) -> Result<Item> {
     let source = "the network state";
     match node.state() {
@@ -198,7 +198,7 @@ fn output(file: &str, words: &[&str], secrets: &Secrets, sink: &mut Sink) -> Res
     }
 }
 
-/// What a command prints, and what is wrong with how it ended.
+/// The output of a command, and the problem if it failed.
 fn run(words: &[&str]) -> Result<(Vec<u8>, Option<String>)> {
     let (program, arguments) = words.split_first().context("a command has a name")?;
     let mut child = Command::new(program)

@@ -4,13 +4,13 @@
 pub(crate) const DOCUMENTS: &str = "/etc/nmstate/openshift";
 /// Contains the document that br-ex was configured from. configure-ovs does nothing where it exists.
 pub(crate) const FLAG: &str = "/etc/nmstate/openshift/applied";
-/// nmstate.service applies what is in here.
+/// nmstate.service applies the files in this directory.
 pub(crate) const STAGING: &str = "/etc/nmstate";
 /// Profiles of NetworkManager that stay.
 pub(crate) const PROFILES: &str = "/etc/NetworkManager/system-connections";
 /// Profiles of NetworkManager that end with the boot.
 pub(crate) const PROFILES_OF_BOOT: &str = "/run/NetworkManager/system-connections";
-/// An attempt that has begun and not ended. Units check whether it exists.
+/// An attempt that has started and not ended. Units check whether it exists.
 pub(crate) const ATTEMPT: &str = "/var/lib/brex-firstboot/attempt";
 pub(crate) const ATTEMPT_DRAFT: &str = "/var/lib/brex-firstboot/attempt.new";
 pub(crate) const ATTEMPT_ENDED: &str = "/var/lib/brex-firstboot/attempt.old";
@@ -32,7 +32,7 @@ pub(crate) const SETTINGS: &str = "/var/lib/brex-firstboot/settings.json";
 /// Scripts that NetworkManager runs; nmstate writes one per interface and event.
 pub(crate) const DISPATCHER: &str = "/etc/NetworkManager/dispatcher.d";
 pub(crate) const HOSTNAME: &str = "/etc/hostname";
-/// What NetworkManager was told over D-Bus, such as global name servers.
+/// Settings that NetworkManager received over D-Bus, such as global name servers.
 pub(crate) const MANAGER_STATE: &str = "/var/lib/NetworkManager/NetworkManager-intern.conf";
 pub(crate) const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 pub(crate) const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";

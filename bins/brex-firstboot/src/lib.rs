@@ -93,7 +93,7 @@ fn awaited(waiting: &Waiting) -> confirm::Waiting {
     confirm::Waiting { patience: waiting.patience, api_server: waiting.api_server.clone() }
 }
 
-/// Where a command works, and under which name it tells of it.
+/// Where a command works, and the name in its reports.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     root: &'a Path,
@@ -112,7 +112,7 @@ impl<'a> From<&'a Choosing> for Subject<'a> {
     }
 }
 
-/// Does the work of a command and tells of it: a report on the disk, an event in the journal, a
+/// Runs a command and reports its result: a report on the disk, an event in the journal, a
 /// line on standard error, and the exit code.
 fn report_on(
     command: report::Command,

@@ -12,7 +12,7 @@ use node_network::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// How long former profiles may take to be in use again.
+/// How long the previous profiles may take to become active again.
 const REACTIVATION: Duration = Duration::from_secs(60);
 /// How long one probe may take.
 const PROBE: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ pub(crate) trait Node {
         wanted: &[ActiveProfile],
         changed: &BTreeSet<String>,
     ) -> Result<Vec<ActiveProfile>>;
-    /// Applies settings that no profile holds.
+    /// Applies settings that are not part of a profile.
     fn restore_settings(&self, settings: &NetworkState) -> Result<()>;
     /// Observes until the network is as it should be, for `patience` at most.
     fn observe(&self, expected: &ExpectedNetwork, patience: Duration) -> Observation;

@@ -30,18 +30,18 @@ pub(crate) struct Rules {
     pub(crate) tries: u32,
 }
 
-/// The document to go on with.
+/// The document to continue with.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) candidate: Candidate,
     /// The state to apply; the captures of a policy are resolved.
     pub(crate) desired: NetworkState,
-    /// The attempt of this boot with this document, when one has begun.
+    /// The attempt of this boot with this document, when one has started.
     pub(crate) begun: Option<Attempt>,
     pub(crate) before: Option<NetworkState>,
 }
 
-/// Everything that needs no change of the disk. `None`: the entry says why it goes no further.
+/// Everything that needs no change of the disk. `None`: the entry has the reason to stop.
 pub(crate) fn choose(
     disk: &Disk,
     node: &impl Node,
@@ -57,7 +57,7 @@ pub(crate) fn choose(
             "br-ex was confirmed before; the flag is there",
         ));
     }
-    // Only after a boot that began an attempt and did not end it, and only when `recover` did not
+    // Only after a boot that started an attempt and did not end it, and only when `recover` did not
     // run before NetworkManager.
     if let Some(attempt) = saved::current(disk)?
         && attempt.boot_id != boot_id
@@ -85,7 +85,7 @@ pub(crate) fn choose(
         entry.notes.push(format!("{error:#}; the document is checked without it").into());
     }
     let before = before.ok();
-    entry.network = before.as_ref().and_then(shown);
+    entry.network = before.as_ref().and_then(network_report);
     let document = Document::parse(&candidate.bytes);
     if !check(&document, before.as_ref(), entry) {
         let errors = entry.findings.iter().filter(|finding| finding.severity == "error");
@@ -162,7 +162,7 @@ pub(crate) fn begin(
     Ok(attempt)
 }
 
-/// Settings that the document changes and no profile holds, as they are now.
+/// Current values of settings that the document changes and that are not part of a profile.
 fn settings_before(prepared: &Prepared, entry: &mut Entry) -> Option<NetworkState> {
     let before = prepared.before.as_ref()?;
     let found = settings::before(&prepared.desired, before).unwrap_or_else(|error| {
@@ -191,8 +191,8 @@ fn desired(document: &Document, before: Option<&NetworkState>) -> Result<Network
     }
 }
 
-/// The network as a report shows it.
-pub(crate) fn shown(state: &NetworkState) -> Option<serde_json::Value> {
+/// The network for the report, without secrets; none if it is too large.
+pub(crate) fn network_report(state: &NetworkState) -> Option<serde_json::Value> {
     let mut state = state.clone();
     state.hide_secrets();
     let value = serde_json::to_value(&state).ok()?;

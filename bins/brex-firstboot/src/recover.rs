@@ -26,7 +26,7 @@ pub(crate) fn recover(disk: &Disk, boot_id: &str, entry: &mut Entry) -> Result<(
     entry.document = Some(Chosen {
         file: attempt.document.clone(),
         sha256: attempt.sha256,
-        because: "an earlier boot had begun with it".into(),
+        because: "an earlier boot started it".into(),
     });
     entry.result = Ending::Recovered;
     entry.message =

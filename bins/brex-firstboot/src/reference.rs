@@ -1,4 +1,4 @@
-//! Documents about this program, made from what it parses and from the events it sends.
+//! Man pages and the reference, generated from the arguments and the events of the program.
 
 use std::fmt::Write as _;
 use std::path::Path;

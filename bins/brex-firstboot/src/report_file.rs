@@ -33,7 +33,7 @@ fn new(boot_id: &str, hostname: &str) -> Report {
     Report::new(program, boot_id.to_owned(), hostname.to_owned())
 }
 
-/// Gives the report of an earlier boot a name of its own, and lets the oldest go.
+/// Renames the report of an earlier boot, and removes the oldest.
 fn keep(disk: &Disk, report: &Report) -> Result<()> {
     let began = report.entries.first().map_or("", |entry| entry.at.as_str());
     let began: String = began.chars().filter(char::is_ascii_alphanumeric).take(16).collect();

@@ -10,8 +10,8 @@ use crate::layout::SETTINGS;
 use crate::node::Node;
 use crate::saved::{self, Moment};
 
-/// Restores files, then makes NetworkManager use what it used, then restores settings that no file
-/// holds, then ends the attempt. After a crash it can be repeated.
+/// Restores files, then activates the previous profiles, then restores settings that are not in
+/// files, then ends the attempt. After a crash it can be repeated.
 pub(crate) fn roll_back(
     disk: &Disk,
     node: &impl Node,
@@ -28,7 +28,7 @@ pub(crate) fn roll_back(
                 .map(|profile| format!("{} on {}", profile.name, profile.device))
                 .collect();
         }
-        // The files are right; NetworkManager reads them at its next start.
+        // The files are restored; NetworkManager reads them at its next start.
         Err(error) => problems.push(format!("{error:#}")),
     }
     if let Some(settings) = &attempt.settings {
@@ -66,7 +66,7 @@ pub(crate) fn roll_back_at_start(
 }
 
 /// Restores settings that an earlier rollback could not. Failing to do so is only noted: the
-/// network itself is restored, and the next boot tries again.
+/// network itself is restored, and the next boot retries.
 pub(crate) fn finish_earlier(disk: &Disk, node: &impl Node, entry: &mut Entry) {
     if let Err(error) = restore_settings(disk, node) {
         entry.notes.push(format!("{error:#}").into());

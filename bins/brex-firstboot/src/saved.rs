@@ -22,7 +22,7 @@ const DOCUMENT: &str = "document";
 const FILES: &str = "files";
 const CHANGE: &str = "change.json";
 
-/// Saves the profiles and begins an attempt. It is there whole or not at all.
+/// Saves the profiles and starts an attempt. It exists completely or not at all.
 pub(crate) fn begin(disk: &Disk, attempt: &Attempt, document: &[u8]) -> Result<()> {
     disk.remove_folder(ATTEMPT_DRAFT)?;
     disk.remove_folder(ATTEMPT_ENDED)?;
@@ -41,7 +41,7 @@ pub(crate) fn begin(disk: &Disk, attempt: &Attempt, document: &[u8]) -> Result<(
         }
     }
     disk.write(&format!("{ATTEMPT_DRAFT}/{DOCUMENT}"), document, 0o600)?;
-    let record = serde_json::to_vec_pretty(attempt).context("writing the attempt down")?;
+    let record = serde_json::to_vec_pretty(attempt).context("recording the attempt")?;
     disk.write(&format!("{ATTEMPT_DRAFT}/{RECORD}"), &record, 0o600)?;
     Ok(disk.rename(ATTEMPT_DRAFT, ATTEMPT)?)
 }
@@ -67,8 +67,8 @@ pub(crate) fn current(disk: &Disk) -> Result<Option<Attempt>> {
     Ok(Some(attempt))
 }
 
-/// The document of the attempt, as it was when the attempt began. The one in the folder of documents
-/// may have been replaced since.
+/// The document of the attempt, as it was when the attempt started. The one in the folder of
+/// documents may have been replaced since.
 pub(crate) fn document(disk: &Disk, attempt: &Attempt) -> Result<Vec<u8>> {
     let path = format!("{ATTEMPT}/{DOCUMENT}");
     let bytes = disk.read(&path)?.with_context(|| format!("{path} is gone"))?;
@@ -84,7 +84,7 @@ pub(crate) enum Moment {
     BeforeStart,
 }
 
-/// What restoring files did, and what is left to do.
+/// The result of restoring files, and what remains to be done.
 #[derive(Debug, Default)]
 pub(crate) struct RestoredFiles {
     /// Paths that were written or removed.

@@ -64,10 +64,9 @@ fn in_the_way(
     let twin = format!("{STAGING}/{}.yaml", prepared.candidate.stem);
     if disk.exists(&twin) {
         return Some(format!(
-            "{twin} is in the way of {file}: nmstate would read both; remove it from the node"
+            "{twin} conflicts with {file}: nmstate would read both; remove it from the node"
         ));
     }
     let differs = there.is_some_and(|there| there != prepared.candidate.bytes);
-    differs
-        .then(|| format!("{target} is there already and differs from {file}; remove one of them"))
+    differs.then(|| format!("{target} already exists and differs from {file}; remove one of them"))
 }

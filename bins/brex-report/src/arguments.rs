@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 const NOTES: &str = "\
-The annotation brex.landfall.dev/first-boot of the Node holds the summary as JSON. An event is created when it changes. \
+The annotation brex.landfall.dev/first-boot of the Node contains the summary as JSON. An event is created when it changes. \
 `oc brex status` shows both for all nodes.
 
 Exit code: 0 reported, or reported before; 1 could not be reported; 2 wrong usage, or a file of the node could not be read.";
 
-/// Reports how br-ex was configured at this node's first boot to the cluster
+/// Report to the cluster how br-ex was configured at this node's first boot
 #[derive(Debug, Parser)]
 #[command(name = "brex-report", version = build_info::VERSION, after_help = NOTES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -52,7 +52,7 @@ fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
 
-/// The whole command line, for documents that are made from it.
+/// The whole command line, for documents that are generated from it.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }

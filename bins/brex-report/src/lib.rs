@@ -4,7 +4,7 @@
 //! report.json + flag ──▶ summary ──▶ annotation of the Node, event if it changed
 //! ```
 //!
-//! It is a program of its own: `brex-firstboot` runs before there is a network, must start within
+//! It is a separate program: `brex-firstboot` runs before there is a network, must start within
 //! milliseconds and has no TLS.
 
 mod arguments;

@@ -79,7 +79,7 @@ impl Target {
         Ok(Attempt::Reported { node: node_name })
     }
 
-    /// The user that the API server takes us for.
+    /// The user as which the API server authenticates this program.
     async fn user(&self) -> Result<String, kube::Error> {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = SelfSubjectReview::default();

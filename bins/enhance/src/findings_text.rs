@@ -28,11 +28,11 @@ struct Document<'a> {
     /// Whether the community's linter accepts the document.
     metadata_passes: bool,
     headings_pass: bool,
-    findings: Vec<Finding<'a>>,
+    findings: Vec<FindingEntry<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Finding<'a> {
+struct FindingEntry<'a> {
     line: usize,
     column: usize,
     severity: String,
@@ -69,9 +69,9 @@ fn document(document: &LintedDocument) -> Document<'_> {
     }
 }
 
-fn finding(finding: &enhancement::Finding) -> Finding<'_> {
+fn finding(finding: &enhancement::Finding) -> FindingEntry<'_> {
     let enhancement::Finding { at, rule, message } = finding;
-    Finding {
+    FindingEntry {
         line: at.line,
         column: at.column,
         severity: rule.severity().to_string(),

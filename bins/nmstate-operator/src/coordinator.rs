@@ -1,5 +1,5 @@
-//! `coordinator`: gives nodes leave to change, and writes the status of policies. Nobody else does
-//! either.
+//! `coordinator`: grants nodes permission to change, and writes the status of policies. No other
+//! component does either.
 
 mod announcement;
 mod assignments;
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
     #[command(flatten)]
-    metrics: metrics_port::Place,
+    metrics: metrics_port::MetricsPort,
     #[command(flatten)]
     terms: metrics_port::Terms,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             pace: Pace::lasting(arguments.lease),
         };
         let leases = Api::namespaced(client.clone(), &arguments.namespace);
-        // Whoever waits for its turn is as ready as it can be.
+        // A candidate that waits for the lease is ready.
         service.set_ready(true);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
             let namespace = &arguments.namespace;

@@ -1,6 +1,6 @@
 //! Events on policies: what an administrator reads with `oc describe`. Their reasons are fixed.
-//! Nothing is told per attempt, and no event is one of a success per node: a policy of a thousand
-//! nodes would flood the cluster.
+//! There is no event per attempt, and none per successful node: a policy of a thousand nodes would
+//! flood the cluster.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -10,23 +10,23 @@ use node_policy::verdict::bounded;
 
 use crate::requests::within;
 
-/// Bytes that the API takes as the name of who reports.
+/// The maximum number of bytes that the API accepts as the name of the reporting instance.
 const INSTANCE: usize = 128;
 
-/// Why there is an event.
+/// The reason of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// All nodes have a generation of the policy. Told by the coordinator.
+    /// All nodes have a generation of the policy. Published by the coordinator.
     Applied,
-    /// No further node is changed. Told by the coordinator.
+    /// No further node is changed. Published by the coordinator.
     Aborted,
     /// A change was rolled back; once per generation and node.
     RolledBack,
-    /// It is not tried again on this node. The word is that of kubernetes-nmstate.
+    /// It is not retried on this node. The reason is the one that kubernetes-nmstate uses.
     ReconcileFailed,
-    /// The network of a node is no longer what the policy made it.
+    /// The network of a node no longer matches the policy.
     Drift,
-    /// It is again.
+    /// It matches again.
     DriftCorrected,
     /// The policy cannot be reverted when it is deleted, although revert-on-delete is set.
     NoWayBack,
@@ -61,7 +61,7 @@ impl Reason {
     }
 }
 
-/// Who tells.
+/// The publisher of events.
 pub(crate) struct Events {
     recorder: Recorder,
     node: Option<String>,
@@ -81,8 +81,8 @@ impl Events {
         Self { recorder: Recorder::new(client, reporter), node: None }
     }
 
-    /// Tells something about a policy; `uid` is what `oc describe` finds it by. Events are a help:
-    /// none is waited for for long, and a failure is not one of the work.
+    /// Publishes an event on a policy; `oc describe` finds it by `uid`. Events are best effort: the
+    /// wait for each is short, and a failure does not fail the operation.
     pub(crate) async fn publish(
         &self,
         policy: &str,

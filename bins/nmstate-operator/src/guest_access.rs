@@ -120,7 +120,7 @@ async fn renew(
         let read = || format!("reading {}", authority.display());
         write(folder, AUTHORITY, &fs::read(&authority).with_context(read)?)?;
     }
-    // Last: whoever waits for it finds the others.
+    // Last: a program that waits for it finds the others.
     write(folder, KUBECONFIG, kubeconfig.to_string().as_bytes())?;
     Ok(Some(Held { account: account.uid(), since: std::time::Instant::now() }))
 }

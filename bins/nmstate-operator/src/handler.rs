@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:29089")]
     listen: SocketAddr,
     #[command(flatten)]
-    metrics: metrics_port::Place,
+    metrics: metrics_port::MetricsPort,
     #[command(flatten)]
     terms: metrics_port::Terms,
 }

@@ -1,7 +1,7 @@
-//! One leader among several copies of a program: a Lease that is renewed while the leader lives.
+//! One leader among several replicas of a program: a Lease that is renewed while the leader runs.
 //!
-//! Clocks of different machines are never compared. A copy waits until a lease has not changed
-//! for its whole duration by the copy's own clock, as Kubernetes' own components do.
+//! Clocks of different machines are never compared. A replica waits until a lease has not changed
+//! for its whole duration by the replica's own clock, as Kubernetes' own components do.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use kube::api::{Api, PostParams};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long things take. OpenShift's numbers: they survive an API server that is away for a minute
-/// and a half.
+/// Durations. They are those of OpenShift: they tolerate an API server that is unavailable for a
+/// minute and a half.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// A lease that was not renewed for so long may be taken.
+    /// A lease that was not renewed for this time may be acquired.
     pub(crate) duration: Duration,
-    /// A leader that could not renew for so long gives up; less than `duration`.
+    /// A leader that could not renew for this time gives up; less than `duration`.
     pub(crate) renew_deadline: Duration,
-    /// Between two tries.
+    /// The delay between two attempts.
     pub(crate) retry: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The same for a lease of so many seconds.
+    /// The same for a lease of this many seconds.
     pub(crate) fn lasting(seconds: u32) -> Self {
         let usual = Self::default();
         let duration = Duration::from_secs(seconds.into());
@@ -47,31 +47,31 @@ impl Pace {
     }
 }
 
-/// A lease, and who wants it.
+/// A lease, and the identity of a candidate for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     /// Name of the Lease.
     pub(crate) lease: String,
-    /// Unique to this process: a restarted pod is someone else.
+    /// Unique to this process: a restarted pod is another candidate.
     pub(crate) identity: String,
     pub(crate) pace: Pace,
 }
 
-/// What was last seen of a lease, and since when it is like that.
+/// The last observed state of a lease, and since when it is unchanged.
 struct Seen {
     record: (Option<String>, Option<MicroTime>),
     since: Instant,
 }
 
-/// An identity of this process among all that ever run in this pod: its number is the same each time
-/// a container starts.
+/// An identity of this process among all that ever run in this pod: its PID is the same each time a
+/// container starts.
 pub(crate) fn identity(pod: &str) -> String {
     let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let unique = unique.unwrap_or_else(|_| std::process::id().to_string());
     format!("{pod}_{}", unique.trim())
 }
 
-/// What came of an attempt to take or renew a lease.
+/// The result of an attempt to acquire or renew a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Ours,
@@ -83,27 +83,27 @@ enum Taken {
 }
 
 impl Taken {
-    /// Whether a leader must stop. After a conflict it reads the lease again in time.
+    /// Whether a leader must stop. After a conflict there is time to read the lease again.
     fn ends_leadership(self) -> bool {
         self == Self::Others
     }
 }
 
-/// What to do about a lease.
+/// The action for a lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// There is none.
+    /// It does not exist.
     Create,
-    /// It is ours, or nobody's, or nobody renews it.
+    /// It is ours, has no holder, or is not renewed.
     Take,
-    /// Somebody holds it.
+    /// Another candidate holds it.
     Wait,
 }
 
-/// Waits for the lease, then does `work`, whose token is cancelled when this process is asked to
-/// stop. Returns what the work returns, or an error when the lease was lost: whoever leads now must
-/// not be disturbed, so the process ends and starts again as a follower. A lease that is not
-/// needed any more is given back, so that the next leader need not wait for its end.
+/// Waits for the lease, then does `work`, whose token is cancelled when this process is requested
+/// to stop. Returns what the work returns, or an error when the lease was lost: the process must
+/// not interfere with the new leader, so it ends and restarts as a follower. A lease that is not
+/// needed any more is released, so that the next leader need not wait until it expires.
 pub(crate) async fn lead<W: Future<Output = Result<()>>>(
     leases: &Api<Lease>,
     candidate: &Candidate,
@@ -160,7 +160,7 @@ async fn keep(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Takes or renews the lease if that is possible.
+/// Acquires or renews the lease if that is possible.
 async fn try_take(
     leases: &Api<Lease>,
     candidate: &Candidate,
@@ -235,7 +235,7 @@ fn ours(held: Option<Lease>, candidate: &Candidate) -> Lease {
     lease
 }
 
-/// Gives the lease back. A failure only means that the next leader waits.
+/// Releases the lease. After a failure, the next leader only waits longer.
 async fn release(leases: &Api<Lease>, candidate: &Candidate) {
     let Ok(Some(mut lease)) = leases.get_opt(&candidate.lease).await else { return };
     let Some(spec) = lease.spec.as_mut() else { return };

@@ -3,12 +3,12 @@
 //! - `operator`, once per cluster: decides whether handlers run, deploys them, reports to the cluster.
 //! - `coordinator`, once per cluster: grants slots and writes the status of policies.
 //! - `handler`, once per node: applies policies and reports the node's network.
-//! - `retry`: asks nodes on which a policy failed to try again.
+//! - `retry`: requests nodes on which a policy failed to retry it.
 //! - `revert`: reverts a policy on some of its nodes.
-//! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the other way round.
+//! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the reverse.
 //! - `guest-access`: beside a hosted control plane, writes tokens of a service account of the guest.
 //! - `gather`: collects the network of a node, for must-gather.
-//! - `manifests`: writes what a release payload needs to bring the operator along.
+//! - `manifests`: writes the manifests that a release payload needs to install the operator.
 
 mod arguments;
 pub mod coordinator;
@@ -68,7 +68,7 @@ fn act(command: &Command) -> Result<Ending> {
     Ok(Ending::Good)
 }
 
-/// Runs a service to its end. One thread is plenty: all of it waits for others most of the time.
+/// Runs a service to its end. One thread is sufficient: it waits for I/O most of the time.
 fn serve(service: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

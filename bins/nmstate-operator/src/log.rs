@@ -1,9 +1,9 @@
-//! What is said, as lines on standard error: the cluster keeps them.
+//! Log messages, as lines on standard error: the cluster keeps them.
 
 use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
 
-/// How much is said.
+/// The log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
     Error,
@@ -25,7 +25,7 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// Says from now on what `level` allows.
+/// Enables the messages of `level`.
 pub(crate) fn start(level: Level) {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::from(level))

@@ -48,7 +48,7 @@ impl Metrics {
     }
 }
 
-/// Replaces all series of a family, so that none outlives what it is about.
+/// Replaces all series of a family, so that none outlives the object that it describes.
 ///
 /// A scrape cannot see the family half filled: each component runs on one thread, and nothing is
 /// awaited in between.
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// A gauge without labels that is absent until its first value is known.
+/// A gauge without labels that is absent until it has a first value.
 #[derive(Clone, Default)]
 pub(crate) struct LateGauge(Arc<OnceLock<Gauge>>);
 
@@ -110,9 +110,9 @@ pub(crate) mod check {
         }
     }
 
-    /// Reads an exposition. Fails if a sample is not of the family before it, occurs twice, or has
-    /// labels that cannot be read; if a family lacks HELP or TYPE, or occurs twice; or if the end is
-    /// missing.
+    /// Reads an exposition. Fails if a sample is not of the family before it, is duplicated, or has
+    /// labels that cannot be parsed; if a family lacks HELP or TYPE, or is duplicated; or if the
+    /// end is missing.
     pub(crate) fn samples(text: &str) -> Samples {
         let body = text.strip_suffix("# EOF\n").expect("the last line is # EOF");
         let mut families: BTreeMap<&str, (Option<&str>, Option<&str>)> = BTreeMap::new();

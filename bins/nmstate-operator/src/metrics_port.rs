@@ -37,7 +37,7 @@ const MONITORING: &str = "system:serviceaccount:openshift-monitoring:prometheus-
 
 /// Where, and under which name.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
+pub(crate) struct MetricsPort {
     /// Address of the metrics port, over TLS and for the cluster's monitoring only; without it, metrics are not served
     #[arg(long = "metrics-listen", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
@@ -65,23 +65,23 @@ pub(crate) struct Place {
 pub(crate) enum ServedTls {
     /// The cluster has not been asked yet.
     NotYet,
-    /// What the cluster wants cannot be had.
+    /// The settings of the cluster cannot be honored.
     Nothing,
     Tls(TlsSettings),
 }
 
 /// Serves `/metrics` for as long as it is awaited. What is offered may change meanwhile.
 pub(crate) async fn serve(
-    place: &Place,
+    port: &MetricsPort,
     client: Client,
     served_tls: watch::Receiver<ServedTls>,
     service: &Arc<ServiceState>,
 ) -> Infallible {
-    let Some(address) = place.address else { return std::future::pending().await };
-    let certificate = ServingCertificate::new(&place.certificate, &place.key);
+    let Some(address) = port.address else { return std::future::pending().await };
+    let certificate = ServingCertificate::new(&port.certificate, &port.key);
     let access = MetricsAccess { authority: ClientAuthority::new(client), served_tls };
     let server = Arc::new(TlsServer::new("metrics", certificate, access));
-    let (expected, service) = (place.client.clone(), Arc::clone(service));
+    let (expected, service) = (port.client.clone(), Arc::clone(service));
     let serving = server.serve(address, move |request, reader| {
         respond(request, reader, &expected, &service.metrics)
     });

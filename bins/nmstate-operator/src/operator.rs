@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
     #[command(flatten)]
-    metrics: metrics_port::Place,
+    metrics: metrics_port::MetricsPort,
 }
 
 /// Runs until a stop is requested.
@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let metrics =
         metrics_port::serve(&arguments.metrics, client.clone(), port.served_tls(), &service);
     let work = async {
-        // Whoever waits for its turn is as ready as it can be.
+        // A candidate that waits for the lease is ready.
         service.set_ready(true);
         let settings = Settings {
             image: arguments.operand_image.clone(),

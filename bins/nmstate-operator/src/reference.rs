@@ -1,4 +1,4 @@
-//! Documents about this program, made from what it parses.
+//! Documents about this program, generated from its command line parser.
 
 use std::path::Path;
 

@@ -9,10 +9,10 @@ use kube::{Client, Config};
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Bookmarks come every minute, so a watch that is silent for longer is dead.
+/// Bookmarks come every minute, so a watch that is silent for longer is broken.
 const SILENCE: Duration = Duration::from_secs(100);
 
-/// Where the cluster is, and how long it is waited for.
+/// The address of the cluster, and the timeouts of requests.
 pub(crate) async fn config() -> Result<Config> {
     let mut config = Config::infer().await.context("finding the cluster")?;
     config.connect_timeout = Some(CONNECT);
@@ -38,7 +38,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// What went wrong, for people: of what a server refused, its own words.
+/// A readable reason for an error: for a request that the server rejected, the server's message.
 pub(crate) fn why(error: &anyhow::Error) -> String {
     let mut told = Vec::new();
     for cause in error.chain() {

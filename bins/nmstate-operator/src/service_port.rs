@@ -83,7 +83,7 @@ mod tests {
         assert_eq!((code("/healthz", &service), code("/readyz", &service)), (200, 503));
         service.set_ready(true);
         assert_eq!(code("/readyz", &service), 200);
-        // Numbers are for those who show who they are.
+        // Metrics require authentication.
         assert_eq!(code("/metrics", &service), 404);
     }
 }

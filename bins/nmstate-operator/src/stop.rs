@@ -1,10 +1,10 @@
-//! Being asked to stop: SIGTERM from the kubelet, SIGINT from a terminal.
+//! Requests to stop: SIGTERM from the kubelet, SIGINT from a terminal.
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled when this process is asked to stop. Call it within a runtime.
+/// A token that is cancelled when this process is requested to stop. Call it within a runtime.
 pub(crate) fn requested() -> Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;

@@ -1,4 +1,8 @@
 //! A cache of the objects of one kind, filled by a watch.
+//!
+//! kube's `reflector` keeps whole objects, and does not accept the result of an own write before the watch
+//! delivers it. The coordinator keeps a fraction of each object, and decides about what it has just
+//! written.
 
 use std::collections::BTreeMap;
 

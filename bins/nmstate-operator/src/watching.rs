@@ -1,12 +1,12 @@
-//! What is said when a watch of the cluster could not go on. It goes on by itself after a while.
+//! The log message for a watch that was interrupted. It resumes by itself after a while.
 
 use std::error::Error;
 use std::io;
 
 use kube::runtime::watcher;
 
-/// A server sends nothing about a kind of which nothing has ever happened, not even that it is
-/// there; such a watch is opened anew from time to time, and nobody need know.
+/// A server sends nothing on the watch of a kind that never had any event, not even an
+/// acknowledgement; such a watch is reopened from time to time, which is not reported.
 pub(crate) fn lost(error: &watcher::Error) {
     if is_silence(error) {
         tracing::debug!("nothing was heard of the cluster for a while; asking again");
@@ -22,7 +22,7 @@ fn is_silence(error: &(dyn Error + 'static)) -> bool {
         if io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut) {
             return true;
         }
-        // An I/O error speaks for the one inside it, which its source leaves out.
+        // An I/O error displays the error that it contains, which its `source` omits.
         let inner = io.and_then(io::Error::get_ref).map(|inner| inner as &(dyn Error + 'static));
         next = inner.or_else(|| error.source());
     }

@@ -1,4 +1,4 @@
-//! The command line: which commands there are. What each takes stands in its own module.
+//! The command line: the commands. The arguments of each are in its own module.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check documents against every rule there is for br-ex
+    /// Check documents against all rules for br-ex
     Check(check::Arguments),
     /// Write a document for one of the usual shapes of br-ex
     Topology(topology::Arguments),
@@ -33,13 +33,13 @@ pub(crate) enum Command {
     Hosts(hosts::Arguments),
     /// Write documents with br-ex for the hosts that installers list
     Import(import::Arguments),
-    /// Show what br-ex stands on: NIC, bond, VLAN, with MTU, MAC addresses, addresses and routes
+    /// Show the interfaces below br-ex: NIC, bond, VLAN, with MTU, MAC addresses, addresses and routes
     Show(show::Arguments),
     /// Print the JSON schema of documents, for editors
     Schema,
-    /// Make MachineConfigs of documents, one per role
+    /// Write MachineConfigs with the documents, one per role
     Render(render::Arguments),
-    /// Take the documents out of MachineConfigs
+    /// Extract the documents from MachineConfigs
     Decode(decode::Arguments),
     /// Add a host to a running cluster: its document, its first network, its BareMetalHost
     ScaleOut(scale_out::Arguments),
@@ -47,9 +47,9 @@ pub(crate) enum Command {
     Status(status::Arguments),
     /// Report what is wrong with the br-ex of nodes, and what to do
     Doctor(doctor::Arguments),
-    /// Tell what a change of br-ex means for nodes that run, and write the policies for it
+    /// Report what a change of br-ex does to running nodes, and write the policies for it
     Plan(plan::Arguments),
-    /// Write policies for what nodes have already, proved to change nothing
+    /// Write policies for the current network of nodes, verified to change nothing
     Adopt(adopt::Arguments),
     /// Write documents for nodes whose br-ex configure-ovs created
     Migrate(migrate::Arguments),
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The whole command line, for documents that are made from it.
+/// The whole command line, for documents that are generated from it.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_can_read_a_cluster_says_so_when_its_files_are_missing() {
+    fn a_command_that_can_read_a_cluster_names_the_flag_when_its_files_are_missing() {
         for line in ["check", "doctor", "decode", "plan", "adopt", "migrate", "scale-out"] {
             let line = ["oc-brex", line].map(OsString::from);
             let parsed = command_line::parse::<Arguments>(command(), &line, |_, _| Ok(()));

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// The nmstate of the nodes, for example 2.2.38
     #[arg(long, value_name = "VERSION")]
     nmstate_version: Option<NmstateVersion>,
-    /// Let warnings count as errors do
+    /// Treat warnings as errors
     #[arg(long)]
     deny_warnings: bool,
     /// How findings are written to standard output: text, json or sarif
@@ -114,7 +114,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
         states.extend(objects.states.into_values());
     }
     let around = arguments.cluster_facts(&inputs.cluster_facts);
-    let checked = look(inputs, &around, &states);
+    let checked = check_documents(inputs, &around, &states);
     match arguments.output {
         Format::Text => print(findings::text(&checked))?,
         Format::Json => print(findings::json(&checked)?)?,
@@ -130,7 +130,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
     Ok(if found { Ending::Findings } else { Ending::Good })
 }
 
-fn look(inputs: Inputs, around: &ClusterFacts, states: &[NodeState]) -> Vec<Checked> {
+fn check_documents(inputs: Inputs, around: &ClusterFacts, states: &[NodeState]) -> Vec<Checked> {
     let documents: Vec<HostDocument> =
         inputs.list.iter().map(|input| input.document.clone()).collect();
     let named: Vec<Named> = inputs.list.iter().map(|input| input.named.clone()).collect();
@@ -139,7 +139,7 @@ fn look(inputs: Inputs, around: &ClusterFacts, states: &[NodeState]) -> Vec<Chec
     between.extend(machines::unlisted(&named, &inputs.listed));
     for host in machines::without_document(&documents, &inputs.listed) {
         say(&format!(
-            "note: {host}: it has no document, so configure-ovs makes its br-ex on the \
+            "note: {host}: it has no document, so configure-ovs creates its br-ex on the \
              interface with the default route"
         ));
     }
@@ -175,7 +175,7 @@ impl Arguments {
         Known { role: self.role.clone(), reader: self.first_boot.map(Reader::from) }
     }
 
-    /// What was given, and for the rest what an install-config says.
+    /// Values of flags, and otherwise those of an install-config.
     fn cluster_facts(&self, configured: &ClusterFacts) -> ClusterFacts {
         let or = |given: &[IpNet], configured: &[IpNet]| {
             if given.is_empty() { configured.to_vec() } else { given.to_vec() }

@@ -105,9 +105,12 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<MachineConfig>> {
         }
         for config in machine_configs {
             if config.is_rendered() {
-                say(&format!("note: {} is what a pool made of the others; left out", config.name));
+                say(&format!(
+                    "note: {} is the rendered configuration of a pool; skipped",
+                    config.name
+                ));
             } else if config.role.is_none() {
-                say(&format!("note: {} has no role, so no node gets it; left out", config.name));
+                say(&format!("note: {} has no role, so no node gets it; skipped", config.name));
             } else {
                 configs.push(config);
             }

@@ -143,7 +143,7 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
             diagnoses.push(Diagnosis {
                 severity: DiagnosisSeverity::Fine,
                 problem: "nothing is wrong with br-ex".into(),
-                because: seen.looked_at(),
+                because: seen.evaluated(),
                 remedy: "nothing to do".into(),
             });
         }

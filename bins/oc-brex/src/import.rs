@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// The interface that br-ex is to use [default: the one with the default route]
     #[arg(long, value_name = "NAME")]
     uplink: Option<String>,
-    /// The role of hosts whose list does not tell
+    /// The role of hosts whose list does not contain it
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
     /// Folder to write <role>/<host>.yml or <host>.yml to

@@ -22,10 +22,10 @@ use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
 Examples:
-  Answer questions; the proposals are what the node has now:
+  Prompt for values; the defaults are what the node has now:
     oc get nns worker-0.example.com -o yaml > nns.yaml
     oc-brex init --nns nns.yaml --out hosts/worker/worker-0.yml
-  The same from the running cluster, without questions, with NICs identified by MAC address:
+  The same from the running cluster, without prompts, with NICs identified by MAC address:
     oc-brex init --node worker-0.example.com --by-mac --yes --out hosts/worker/worker-0.yml
   Without a node:
     oc-brex init --uplink eno1,eno2 --bond 802.3ad --vlan-id 100 --dhcp --yes";
@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     /// The MTU of br-ex and everything below it
     #[arg(long, value_name = "MTU")]
     mtu: Option<u32>,
-    /// Ask nothing: what is not given is taken from the node
+    /// Do not prompt; values without a flag are those of the node
     #[arg(long)]
     yes: bool,
     /// File to write; without it the document is printed

@@ -28,7 +28,7 @@ pub(crate) struct Input {
     /// The host it is for; `None` when that is not known.
     pub(crate) host: Option<String>,
     pub(crate) document: HostDocument,
-    /// What is wrong with its place among the files.
+    /// What is wrong with its location among the files.
     pub(crate) findings: Vec<Finding>,
     /// The machine that it names itself.
     pub(crate) named: Named,
@@ -53,10 +53,10 @@ impl Input {
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     pub(crate) list: Vec<Input>,
-    /// What an install-config says about the cluster.
+    /// What an install-config contains about the cluster.
     pub(crate) cluster_facts: ClusterFacts,
-    /// MachineConfigs and the files they are in. Their documents are read last, since the units
-    /// of one tell how the files of another are read.
+    /// MachineConfigs and the files they are in. Their documents are read last, because the
+    /// units of one determine how the files of another are read.
     configs: Vec<(PathBuf, MachineConfig)>,
     /// The hosts that installers list.
     pub(crate) listed: BTreeSet<String>,
@@ -67,7 +67,7 @@ pub(crate) struct Inputs {
 /// What is known about documents beside their text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    /// The role of hosts whose place does not tell.
+    /// The role of hosts whose location does not contain it.
     pub(crate) role: Option<Role>,
     /// The program that reads documents on the nodes.
     pub(crate) reader: Option<Reader>,
@@ -113,7 +113,7 @@ impl Inputs {
         inputs.read_machine_configs(known.reader);
         if inputs.list.is_empty() {
             bail!(
-                "no MachineConfig of the cluster has a document for br-ex, so configure-ovs makes it \
+                "no MachineConfig of the cluster has a document for br-ex, so configure-ovs creates it \
                  on the interface with the default route; name documents to check them for this cluster"
             );
         }
@@ -217,7 +217,7 @@ impl Inputs {
         let has_other = self.read_host_list(path, text)?;
         if config.hosts.is_empty() && !has_other {
             say(&format!(
-                "note: {}: there is no `networking.hostConfig`, so configure-ovs makes br-ex on \
+                "note: {}: there is no `networking.hostConfig`, so configure-ovs creates br-ex on \
                  the interface with the default route",
                 path.display()
             ));
@@ -230,7 +230,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// Reads the networks that hosts are installed with. Whether there is one.
+    /// Reads the networks that hosts are installed with. Returns whether there is one.
     fn read_host_list(&mut self, path: &Path, text: &str) -> Result<bool> {
         let reading = || format!("reading {}", path.display());
         let hosts = host_list::parse(text).with_context(reading)?;
@@ -256,7 +256,7 @@ impl Inputs {
         }
         if has_network && !has_bridge {
             say(&format!(
-                "note: {}: these networks have no br-ex, so configure-ovs makes it on the interface \
+                "note: {}: these networks have no br-ex, so configure-ovs creates it on the interface \
                  with the default route; `oc-brex import` writes documents with br-ex",
                 path.display()
             ));
@@ -265,7 +265,7 @@ impl Inputs {
     }
 }
 
-/// A document that `render` would refuse for its place or name.
+/// A document that `render` would reject for its location or name.
 fn misplaced(folder: &Path, file: &FoundFile, problem: &FileProblem) -> Input {
     let placed = InventoryDocument::from_file(&Role::worker(), &file.path, &file.bytes);
     let document = HostDocument { naming: Naming::Loose, ..placed.host };

@@ -1,5 +1,5 @@
 //! The command line of `oc-brex`: reads flags and files, prints what the crates
-//! below say about them, and turns that into an exit code. One module per command.
+//! below find in them, and turns that into an exit code. One module per command.
 
 mod adopt;
 mod arguments;

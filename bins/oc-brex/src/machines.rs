@@ -16,7 +16,7 @@ use crate::cluster::objects::macs;
 /// The lines of a document that name a machine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Named {
-    /// The host that the document's name tells.
+    /// The host in the name of the document.
     host: Option<String>,
     reader: Reader,
     matches: Vec<(usize, Match)>,
@@ -140,7 +140,7 @@ fn compare(document: &Named, states: &[NodeState]) -> Option<String> {
             Match::Serial(_) => None,
         })
         .collect();
-    // A state does not tell the serial number, so that it may be the right machine.
+    // A state does not contain the serial number, so it may be the right machine.
     if wanted.is_empty() || wanted.len() < document.matches.len() {
         return None;
     }
@@ -167,7 +167,7 @@ mod tests {
         Named::read(Some(host), Reader::FirstBoot, text.as_bytes())
     }
 
-    fn said(documents: &[Named], states: &[NodeState]) -> Vec<String> {
+    fn messages(documents: &[Named], states: &[NodeState]) -> Vec<String> {
         let found = check(documents, states);
         found.iter().map(|(number, finding)| format!("{number}: {finding}")).collect()
     }
@@ -182,7 +182,7 @@ mod tests {
             named("w0.example.com", "# brex-match: mac=52:54:00:00:00:01\n"),
         ];
         assert_eq!(
-            said(&documents, &[]),
+            messages(&documents, &[]),
             [
                 "1: 1:1: error: `brex-match`: expected mac=… or serial=…, found \"name=w1\" [B43]",
                 "2: 1:1: error: the document of w0 names MAC 52:54:00:00:00:01, too [B43]",
@@ -200,13 +200,13 @@ mod tests {
         )
         .unwrap();
         let right = named("w0", "# brex-match: mac=52:54:00:00:00:01\n");
-        assert_eq!(said(&[right], &states), Vec::<String>::new());
+        assert_eq!(messages(&[right], &states), Vec::<String>::new());
         let wrong = named("w0", "# brex-match: mac=52:54:00:00:00:02\n");
-        let [line] = said(&[wrong], &states).try_into().unwrap();
+        let [line] = messages(&[wrong], &states).try_into().unwrap();
         assert!(line.contains("node w0 has no NIC with 52:54:00:00:00:02"), "{line}");
         assert!(line.contains("; w1 has it"), "{line}");
         let by_serial = named("w0", "# brex-match: serial=CZ1\n");
-        assert_eq!(said(&[by_serial], &states), Vec::<String>::new());
+        assert_eq!(messages(&[by_serial], &states), Vec::<String>::new());
     }
 
     #[test]

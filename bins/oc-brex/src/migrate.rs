@@ -69,7 +69,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         let Migration { node: name, text, way_back, notes } = br_ex_day2::migrate(node)?;
         let short = short_name(&name).to_owned();
         if !names.insert(short.clone()) {
-            bail!("two nodes are called {short}; a document is chosen by the short name");
+            bail!("two nodes are named {short}; a document is selected by the short name");
         }
         if DocumentName::of_host(&name)?.is_cluster() {
             bail!(
@@ -144,7 +144,7 @@ fn nodes(arguments: &Arguments) -> Result<Vec<NodeState>> {
         let has_document = |node: &&ClusterNode| objects.document(node).document.is_some();
         if let Some(node) = nodes.iter().copied().find(has_document) {
             bail!(
-                "node {} has a document already, so configure-ovs does not make its br-ex; \
+                "node {} has a document already, so configure-ovs does not create its br-ex; \
                  `oc-brex status` shows the nodes, and --nns migrates the others",
                 node.name
             );
@@ -158,7 +158,7 @@ fn nodes(arguments: &Arguments) -> Result<Vec<NodeState>> {
     Ok(nodes)
 }
 
-/// A node whose name tells another role would get the documents of the wrong pool.
+/// A node whose name contains another role would get the documents of the wrong pool.
 fn check_role(role: &Role, nodes: &[NodeState]) -> Result<()> {
     for name in nodes.iter().filter_map(|node| node.name.as_deref()) {
         let told = DocumentName::of_host(name).ok().and_then(|stem| stem.role());

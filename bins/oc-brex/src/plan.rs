@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// What there is now.
+/// The current state.
 enum From {
     Document(NetworkState),
     Node(NodeState),
@@ -126,13 +126,13 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
                 say(&format!("wrote {}", path.display()));
             }
         }
-        (None, Some(_)) => say("Give --out DIR to have the policies written."),
+        (None, Some(_)) => say("To write the policies, add --out DIR."),
         (_, None) => {}
     }
     Ok(Ending::Good)
 }
 
-/// What there is now, and the MTU of the cluster network where a cluster was read.
+/// The current state, and the MTU of the cluster network if a cluster was read.
 fn from(path: &Path, connection: &ClusterArguments) -> Result<(From, Option<u32>)> {
     if let Some(node) = reading::node(path) {
         let reading = || format!("file {node} not found; reading it as a node of the cluster");
@@ -182,7 +182,7 @@ fn nodes(arguments: &Arguments, from: &From) -> Result<Nodes> {
     }
 }
 
-/// What br-ex stands on before and after; once if it stays the same.
+/// The interfaces below br-ex before and after; once if they stay the same.
 fn pictures(old: &NetworkState, new: &Document) -> Result<String> {
     let old = Document::parse(serde_json::to_string(old)?.as_bytes());
     let tree = |document: &Document| {
@@ -200,12 +200,13 @@ fn pictures(old: &NetworkState, new: &Document) -> Result<String> {
 
 fn text(plan: &Plan, to: &Path) -> String {
     let Some(class) = plan.class() else {
-        let mut text = "Nothing changes: the new document is what is there already.\n".to_owned();
+        let mut text =
+            "Nothing changes: the new document describes the current network.\n".to_owned();
         text.extend(plan.unforeseen.iter().map(|unforeseen| format!("note: {unforeseen}\n")));
         return text;
     };
     let mut text = format!("Class: {class}\nExpected outage: {}\n", class.outage());
-    // A change that may not be made needs no procedure.
+    // A forbidden change has no procedure.
     for further in plan.further_classes().iter().filter(|_| class != Class::Forbidden) {
         text.push_str(&format!("Also: {further}: {}\n", further.outage()));
     }

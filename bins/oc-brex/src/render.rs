@@ -13,6 +13,7 @@ use br_ex_authoring::render::{
 use br_ex_authoring::{host_list, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
+use error_causes::with_causes;
 use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};
 use machine_identity::short_name;
 
@@ -36,11 +37,11 @@ pub(crate) struct Arguments {
     /// cluster.yml is for all hosts without one of their own
     #[arg(long, value_name = "DIR")]
     hosts: Option<PathBuf>,
-    /// Install-config with documents in networking.hostConfig; files of --hosts win over it
+    /// Install-config with documents in networking.hostConfig; files of --hosts take precedence
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
     /// Role of files that are not in the folder of a role, and of hosts of the install-config whose
-    /// role it does not tell
+    /// role it does not contain
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
     /// Where the cluster runs, as in install-config: baremetal, none, vsphere, aws, …
@@ -72,7 +73,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "IMAGE", requires = "service")]
     os_image: Option<String>,
     /// With --service: a node whose br-ex cannot be configured from its document does not join the
-    /// cluster, instead of joining with a bridge that configure-ovs guesses
+    /// cluster, instead of joining with the bridge that configure-ovs creates
     #[arg(long, requires = "service")]
     required: bool,
     /// MachineConfigs of the cluster, `oc get machineconfig -o yaml`: sizes are computed for the
@@ -157,7 +158,7 @@ fn manifests(arguments: &Arguments, configs: &[MachineConfig]) -> Result<Vec<(St
     configs.iter().map(file).collect()
 }
 
-/// What is rendered, and what the install-config tells about it.
+/// What is rendered, and what the install-config contains about it.
 struct Sources {
     inventory: Inventory,
     around: ClusterFacts,
@@ -175,7 +176,7 @@ fn read(arguments: &Arguments) -> Result<Sources> {
         let config = install_config::parse(&text).with_context(reading)?;
         let hosts = host_list::parse(&text).with_context(reading)?;
         listed.extend(hosts.iter().map(|host| short_name(&host.name).to_owned()));
-        // With documents of its own, the install-config tells about networks and hosts.
+        // With --hosts, an install-config without documents still provides networks and hosts.
         if config.hosts.is_empty() && arguments.hosts.is_none() {
             bail!(
                 "reading {}: expected documents under networking.hostConfig, found none \
@@ -235,16 +236,8 @@ fn check_machines(
 
 /// One line each, with all their reasons.
 fn lines<E: std::error::Error>(problems: &[E]) -> String {
-    let line = |problem: &E| {
-        let mut line = format!("  {problem}");
-        let mut source = problem.source();
-        while let Some(reason) = source {
-            line.push_str(&format!(": {reason}"));
-            source = reason.source();
-        }
-        line
-    };
-    problems.iter().map(line).collect::<Vec<_>>().join("\n")
+    let lines = problems.iter().map(|problem| format!("  {}", with_causes(problem)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Says what becomes of the service on nodes without the program.

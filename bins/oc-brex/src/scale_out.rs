@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// rendered pool counts them; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     other_mc: Vec<PathBuf>,
-    /// Where the machine's BMC is; writes a BareMetalHost
+    /// Address of the BMC; writes a BareMetalHost
     #[arg(long, value_name = "ADDRESS", requires = "boot_mac")]
     bmc: Option<String>,
     /// Secret with user name and password of the BMC [default: <host>-bmc-secret]
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// Do not verify the certificate of the BMC
     #[arg(long, requires = "bmc")]
     disable_certificate_verification: bool,
-    /// The network to fetch Ignition by, when the one that follows from the document does not do
+    /// The network to fetch Ignition with, if the one derived from the document does not work
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// The cluster's disruption policies: `oc get machineconfiguration cluster -o yaml`
@@ -92,7 +92,7 @@ impl FromStr for NewHost {
         let (name, file) = text.split_once('=').ok_or("write NAME=FILE: worker-7=worker-7.yml")?;
         let stem = DocumentName::of_host(name).map_err(|error| error.to_string())?;
         if stem.is_cluster() {
-            return Err("a host cannot be called `cluster`".to_owned());
+            return Err("a host cannot be named `cluster`".to_owned());
         }
         Ok(Self { stem, file: file.into() })
     }

@@ -41,7 +41,7 @@ enum Format {
     Mermaid,
 }
 
-/// Prints what br-ex stands on.
+/// Prints the interfaces below br-ex.
 pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
     let path = &arguments.source;
     let pictures = match reading::node(path) {
@@ -108,7 +108,7 @@ fn of_text(text: &str, path: &Path) -> Result<Picture> {
     }
 }
 
-/// What holds documents and is not one, and the command that writes them out.
+/// Files that contain documents, and the command that extracts them.
 fn container(text: &str) -> Option<&'static str> {
     let root = located_yaml::load(text, located_yaml::Keys::Exact).root?;
     if root.get("interfaces").is_some() {

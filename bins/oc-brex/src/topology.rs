@@ -64,7 +64,7 @@ enum ShapeArguments {
         #[command(flatten)]
         settings: Settings,
     },
-    /// br-ex on a balance-slb bond of Open vSwitch, which needs nothing of the switch
+    /// br-ex on a balance-slb bond of Open vSwitch, which needs no configuration of the switch
     Slb {
         /// A NIC; two or more, repeated or with commas
         #[arg(long, value_name = "NIC", required = true, value_delimiter = ',')]
@@ -72,7 +72,7 @@ enum ShapeArguments {
         #[command(flatten)]
         settings: Settings,
     },
-    /// br-ex on whatever the default route goes through: a policy that nodes evaluate themselves
+    /// br-ex on the interface of the default route: a policy that nodes evaluate themselves
     Auto(AutoArguments),
 }
 
@@ -84,7 +84,7 @@ struct BondArguments {
     /// The name of the bond
     #[arg(long, value_name = "NAME", default_value = "bond0")]
     bond: InterfaceName,
-    /// How it shares its NICs: active-backup, 802.3ad or balance-xor
+    /// Mode of the bond: active-backup, 802.3ad or balance-xor
     #[arg(long, value_name = "MODE", default_value = "active-backup", hide_possible_values = true)]
     mode: BondModeArgument,
     /// An option of the bond, lacp_rate=fast; may be repeated [default: miimon=100]
@@ -112,17 +112,17 @@ struct Settings {
     /// The MTU of br-ex and all below it
     #[arg(long, value_name = "MTU")]
     mtu: Option<u32>,
-    /// Another interface that holds the address by which the node is known
+    /// Another interface with the address of the node
     #[arg(long, value_name = "NIC")]
     node_ip_interface: Option<InterfaceName>,
-    /// A domain that short names are looked up in; may be repeated
+    /// A search domain for short names; may be repeated
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',')]
     dns_search: Vec<String>,
     /// A route through br-ex, 198.51.100.0/24=192.0.2.254; may be repeated
     #[arg(long, value_name = "NETWORK=GATEWAY", value_parser = route)]
     route: Vec<StaticRoute>,
     /// Name the NetworkManager profiles as configure-ovs does (ovs-if-br-ex, ovs-if-phys0); an MTU
-    /// migration of the cluster looks for them
+    /// migration of the cluster needs these names
     #[arg(long)]
     profile_names: bool,
     /// Find a NIC by its MAC address, eno1=52:54:00:12:34:56; may be repeated
@@ -141,7 +141,7 @@ struct Settings {
 
 #[derive(Debug, Args)]
 struct AutoArguments {
-    /// Choose the policy that fits this node, and try it there: a NodeNetworkState, or the output of `nmstatectl show`
+    /// Select the policy that fits this node, and validate it against the state of the node: a NodeNetworkState, or the output of `nmstatectl show`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["uplink_shape", "dhcp", "is_static"])]
     nns: Option<PathBuf>,
     /// The same for a node of the running cluster, which must report NodeNetworkStates
@@ -197,7 +197,7 @@ enum AutoShape {
     LinuxBridge,
 }
 
-/// An address that says how large its network is.
+/// An address with the prefix length of its network.
 fn address(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "write the address with its prefix: 192.0.2.10/24".to_owned())
 }

@@ -44,7 +44,7 @@ pub(crate) fn manifests(folder: &Path, manifests: &[(String, String)]) -> Result
     files(folder, manifests, true)
 }
 
-/// The contents of a file beside the place it will have.
+/// A temporary file with the content, in the directory of the final one.
 fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     let writing = || format!("writing {}", path.display());
     let parent = path.parent().unwrap_or(Path::new("."));

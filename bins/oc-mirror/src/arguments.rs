@@ -118,7 +118,7 @@ const ARCHIVE: &str = "Archive";
 const REGISTRIES: &str = "Registries, both sides";
 const SPEED: &str = "Performance and retries";
 
-/// How much the console and the log file say.
+/// How much is written to the console and the log file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
     Error,
@@ -408,7 +408,7 @@ pub(crate) struct CompletionArguments {
     pub(crate) shell: Shell,
 }
 
-/// Arguments of a command that is not part of this version: none is looked at.
+/// Arguments of a command that is not part of this version: none is checked.
 #[derive(Debug, Args)]
 pub(crate) struct Anything {
     #[arg(hide = true, num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
@@ -431,7 +431,7 @@ pub(crate) fn command() -> clap::Command {
 
 impl Arguments {
     /// Reads the command line. The error is clap's: a message for the user, or
-    /// the help or version text that was asked for.
+    /// the help or version text that was requested.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         let (arguments, former) = command_line::parse(command(), &line, reject_stray_flags)?;

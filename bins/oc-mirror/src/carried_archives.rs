@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use archive_store::{ArchiveStore, Place, StoreError, StoredFile};
+use archive_store::{ArchiveLocation, ArchiveStore, StoreError, StoredFile};
 use mirror_plan::ShardPart;
 use workspace::DiskError;
 use workspace::archive::{Archives, Excerpt, OpenError, head_length};
@@ -14,13 +14,13 @@ use workspace::archive::{Archives, Excerpt, OpenError, head_length};
 use crate::object_store::{StoreArguments, is_archive, size};
 use crate::quantity;
 
-/// The first bytes of an archive tell the length of its index.
+/// The first bytes of an archive contain the length of its index.
 const FIRST_BLOCK: u64 = 512;
 
 /// Where archives are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CarriedArchives {
-    Store(Place),
+    Store(ArchiveLocation),
     Directory(PathBuf),
 }
 
@@ -39,7 +39,9 @@ pub(crate) enum CarriedError {
     None { place: String },
     #[error("{name} in {place} is not an archive of this program: pods read no others")]
     Foreign { name: String, place: String },
-    #[error("{name} in {place} has {found} bytes, and the plan was made with one of {expected}")]
+    #[error(
+        "{name} in {place} has {found} bytes, and the plan was made with a file of {expected} bytes"
+    )]
     Changed { name: String, place: String, expected: u64, found: u64 },
 }
 
@@ -55,7 +57,7 @@ impl CarriedArchives {
     pub(crate) fn parse(from: &str) -> Result<Self, crate::problem::Problem> {
         match from.starts_with("s3://") {
             true => {
-                let place = from.parse::<Place>();
+                let place = from.parse::<ArchiveLocation>();
                 place.map(Self::Store).map_err(|e| crate::problem::Problem::new(e.to_string()))
             }
             false => crate::route::directory("--from", from).map(Self::Directory),

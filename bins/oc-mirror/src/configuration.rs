@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use image_set::{Extension, ImageSetConfiguration, Mirror, Parsed, Position};
+use image_set::{EntryPosition, Extension, ImageSetConfiguration, Mirror, Parsed};
 use mirror::Configuration;
 
 /// Far above any configuration written or generated; below what would hurt.
@@ -71,7 +71,7 @@ impl fmt::Display for Extended {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SectionsNotYet {
     file: String,
-    sections: Vec<(Position, &'static str, &'static str)>,
+    sections: Vec<(EntryPosition, &'static str, &'static str)>,
 }
 
 impl SectionsNotYet {
@@ -168,7 +168,7 @@ pub(crate) fn check_sections(file_name: &str, mirror: &Mirror) -> Result<(), Con
 }
 
 /// The sections that have no collector yet, where they start.
-fn not_yet(mirror: &Mirror) -> Vec<(Position, &'static str, &'static str)> {
+fn not_yet(mirror: &Mirror) -> Vec<(EntryPosition, &'static str, &'static str)> {
     let samples = mirror.samples.first().map(|first| (first.at, "samples", "samples"));
     samples.into_iter().collect()
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// The screen. Copies share it: bars make way for lines.
+/// The screen. Copies share it: bars are hidden while a line is printed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Console {
     /// Whether lines go to standard output, where scripts for oc-mirror v2 read them.
@@ -26,7 +26,7 @@ impl Console {
         *self.bars.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars);
     }
 
-    /// The bars are gone.
+    /// The bars were removed.
     pub(crate) fn detach(&self) {
         *self.bars.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

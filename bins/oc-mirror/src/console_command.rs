@@ -95,7 +95,7 @@ pub(crate) struct ConsoleArguments {
 }
 
 impl ConsoleArguments {
-    /// What is passed on to the runs that are started. Paths are made absolute: they are shown,
+    /// What is passed on to the runs that are started. Paths are made absolute: they are printed,
     /// and copied to other terminals.
     fn registries(&self) -> anyhow::Result<RegistryFlags> {
         let absolute = |path: &Option<PathBuf>| match path {
@@ -137,7 +137,7 @@ impl Lookups for ProgramLookups {
     fn catalogs(&self, carried: Option<&Path>) -> Result<CatalogLookup, String> {
         let lookup = match carried {
             Some(directory) => CatalogLookup::held(directory),
-            None => CatalogLookup::asking(self.settings.clone()),
+            None => CatalogLookup::remote(self.settings.clone()),
         };
         lookup.map_err(|error| chain(&error))
     }

@@ -37,7 +37,7 @@ fn directory_name(destination: &str, from: Option<&str>, is_job: bool) -> Option
         (None, _) => return None,
     };
     let parts = place.split('/').filter(|part| !part.is_empty());
-    // What is no place is reported when it is used.
+    // What is not a valid location is reported when it is used.
     let parts = parts.map(|part| (!part.starts_with('.')).then_some(part));
     let parts: PathBuf = parts.collect::<Option<PathBuf>>()?;
     (!parts.as_os_str().is_empty()).then(|| Path::new(kind).join(parts))

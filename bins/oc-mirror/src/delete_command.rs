@@ -191,7 +191,7 @@ fn prune_now(
     }
     if !arguments.dry_run && !arguments.yes && !confirmed(&planned, &target)? {
         return Err(Problem::new("not confirmed: nothing was deleted")
-            .with_hint("answer y, or give --yes where no one can answer")
+            .with_hint("enter y, or use --yes in scripts")
             .into());
     }
     let listed = files::read(&files.list, &target, runner.max_nested_paths())?;
@@ -205,7 +205,7 @@ fn kept_files(keep: &[Configuration]) -> String {
 fn confirmed(planned: &PlannedDeletion, target: &Target) -> Result<bool, Refusal> {
     let images = crate::quantity::count(planned.choice.items.len(), "image");
     let mut error = io::stderr().lock();
-    // A reader that has gone away cannot confirm either.
+    // If the reader closed the pipe, it cannot confirm either.
     let _ = write!(error, "Delete {images} from {target}? [y/N] ");
     let _ = error.flush();
     drop(error);

@@ -1,5 +1,5 @@
-//! Values as Go programs read them. Scripts written for today's tool say
-//! `--dry-run=true` and `--retry-delay 1m30s`, and must go on working.
+//! Values as Go programs read them. Scripts written for oc-mirror v2 use
+//! `--dry-run=true` and `--retry-delay 1m30s`, and must continue to work.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_an_example() {
+    fn what_is_not_a_duration_is_refused_with_an_example() {
         for text in ["", "+", "s", "1.2.3s", ".s", "five"] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.contains("500ms"), "{text}: {error}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mirror::CacheChoice;
 
-/// Why a command other than mirroring has no use for a cache.
+/// Why a command other than mirroring does not use a cache.
 const NO_CACHE: &str = "only mirroring and `migrate` read a cache of oc-mirror v2";
 const NO_REGISTRY: &str =
     "no registry is started during a run, so no port is needed; `oc-mirror serve` has --listen";

@@ -23,7 +23,7 @@ use crate::lookup_arguments::{LookupArguments, architecture, full_version, minor
 use crate::output_file::{self, Existing};
 use crate::request::ProcessEnvironment;
 
-/// Minor versions before the newest that are looked at: the newest may have candidates only.
+/// Minor versions before the newest that are checked: the newest may have candidates only.
 const MINORS: usize = 4;
 
 const ABOUT: &str = "\
@@ -68,12 +68,12 @@ pub(crate) struct InitArguments {
     lookup: LookupArguments,
 }
 
-/// Makes the configuration, and gives what goes to standard output.
+/// Creates the configuration, and returns the text for standard output.
 pub(crate) fn init(
     arguments: &InitArguments,
     process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
-    // Before anybody is asked: the answer would be for nothing.
+    // Before any request is sent: its result could not be written.
     if let (Some(path), false) = (&arguments.out, arguments.force) {
         anyhow::ensure!(
             !path.exists(),
@@ -111,7 +111,7 @@ async fn newest(lookup: &ReleaseLookup) -> anyhow::Result<Minor> {
             return Ok(*minor);
         }
     }
-    anyhow::bail!("there are no stable releases here; {hint}")
+    anyhow::bail!("no stable releases were found; {hint}")
 }
 
 fn for_cluster(
@@ -125,20 +125,21 @@ fn for_cluster(
         None => known_architecture(&inventory)?,
     };
     let cluster = inventory.cluster.clone().unwrap_or_default();
-    let wish = ReleaseRequest::of(&cluster, arguments.to.clone(), arguments.channel.clone());
-    let releases = match &wish {
+    let release_request =
+        ReleaseRequest::of(&cluster, arguments.to.clone(), arguments.channel.clone());
+    let releases = match &release_request {
         None => {
             anyhow::ensure!(
                 arguments.to.is_none(),
-                "the release of the cluster is not in {}, so no way to --to can be found",
+                "the release of the cluster is not in {}, so no path to --to can be found",
                 path.display()
             );
             None
         }
-        Some(wish) => {
+        Some(release_request) => {
             let lookup = open(arguments, process)?;
-            let asked = architecture.unwrap_or(Architecture::Amd64);
-            Some(wait(releases(wish, &lookup, asked, arguments.from.is_some()))?)
+            let used = architecture.unwrap_or(Architecture::Amd64);
+            Some(wait(releases(release_request, &lookup, used, arguments.from.is_some()))?)
         }
     };
     let mut operators = operators(&inventory, releases.as_ref());
@@ -160,7 +161,7 @@ async fn check_catalogs(operators: &mut Operators, lookup: &CatalogLookup) -> an
         let Some(name) = &draft.name else { continue };
         let source =
             catalog_arguments::source(name).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
-        tracing::info!("looking into {name}");
+        tracing::info!("reading {name}");
         let opened = catalog_arguments::open(lookup, &source).await?;
         let files = opened.files()?;
         operators.undecided.extend(check(draft, &Catalog::load(&files)?));
@@ -169,20 +170,20 @@ async fn check_catalogs(operators: &mut Operators, lookup: &CatalogLookup) -> an
 }
 
 async fn releases(
-    wish: &ReleaseRequest,
+    release_request: &ReleaseRequest,
     lookup: &ReleaseLookup,
     architecture: Architecture,
     is_carried: bool,
 ) -> anyhow::Result<Releases> {
     let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
     let mut first_failure = None;
-    for channel in wish.channels() {
+    for channel in release_request.channels() {
         let key = GraphKey::new(Distribution::Ocp, &channel, architecture);
         match lookup.graph(&key).await {
             Ok(graph) => {
                 graphs.insert(channel, graph);
             }
-            // What was carried has some channels only.
+            // Transferred content has some channels only.
             Err(error) if is_carried => {
                 first_failure.get_or_insert(error);
             }
@@ -193,18 +194,18 @@ async fn releases(
         return Err(error.into());
     }
     if graphs.values().all(Graph::is_empty) {
-        let near = release::channel::suggestions(&wish.channel, &Default::default());
+        let near = release::channel::suggestions(&release_request.channel, &Default::default());
         let near = match near.as_slice() {
             [] => String::new(),
             near => format!("; did you mean {}?", near.join(" or ")),
         };
         anyhow::bail!(
             "channel {} has no releases for {}{near}; --channel names another",
-            wish.channel,
+            release_request.channel,
             architecture.as_str()
         );
     }
-    Ok(wish.decide(&graphs)?)
+    Ok(release_request.decide(&graphs)?)
 }
 
 fn known_architecture(inventory: &Inventory) -> anyhow::Result<Option<Architecture>> {

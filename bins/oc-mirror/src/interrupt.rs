@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: work is asked to end, and left behind when it does not.
+//! Ctrl-C and SIGTERM: work is cancelled, and abandoned if it does not end.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long work may take to end. The whole program is gone within 2 s.
+/// How long work may take to end. The whole program ends within 2 s.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Exit code of what was interrupted.
@@ -35,7 +35,7 @@ pub(crate) async fn until_ended<T, F: Future<Output = T>>(
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    tracing::warn!("stopped by a signal: ending the work under way");
+    tracing::warn!("stopped by a signal: ending the work in progress");
     cancel.cancel();
     tokio::select! {
         result = &mut work => Ok(Ended::Result(result)),

@@ -16,9 +16,9 @@ use crate::request::ProcessEnvironment;
 const ABOUT: &str = "\
 Lists ClusterVersion, Nodes (one), Subscriptions, ClusterServiceVersions, CatalogSources and mirror sets. \
 Nothing is written to the cluster: the right to list these is enough. What may not be listed is left out, \
-said, and noted in the document.
+reported, and noted in the document.
 
-Take the document to the connected side, and let it make the configuration:
+Take the document to the connected side, and create the configuration from it:
   oc-mirror init --for cluster.json --out isc.yaml";
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct InventoryArguments {
     out: Option<PathBuf>,
 }
 
-/// Asks the cluster, and gives what goes to standard output.
+/// Reads from the cluster, and returns the text for standard output.
 pub(crate) fn inventory(
     arguments: &InventoryArguments,
     process: &ProcessEnvironment,

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use archive_store::Place;
+use archive_store::ArchiveLocation;
 use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
-use mirror::{DryRun, Ending, RunStore, StoredPlan, Workflow};
+use mirror::{Claimant, DryRun, Ending, RunStore, StoredPlan, Workflow};
 use mirror_job::{Manifest, Run, RunName, manifests};
 use mirror_plan::Target;
 use oci::{Digest, ImageRef};
@@ -30,6 +30,7 @@ use crate::lookup_arguments::wait;
 use crate::mirror_command::{self, View};
 use crate::object_store::Transfer;
 use crate::output_file::{self, Existing};
+use crate::problem::chain;
 use crate::progress::Display;
 use crate::request::ProcessEnvironment;
 use crate::route;
@@ -98,7 +99,7 @@ fn start(
     else {
         let place = match fetched(arguments) {
             Some(Transfer::Store(place)) => place,
-            _ => Place::Directory(
+            _ => ArchiveLocation::Directory(
                 std::path::absolute(settings.workflow.directory())
                     .context("finding the directory of the archives")?,
             ),
@@ -117,6 +118,7 @@ fn start(
         display: Display::choose(arguments.mirror.quiet, io::stderr().is_terminal()),
         console: console.clone(),
         metrics: None,
+        claim: None,
     };
     let destination = settings.destination.clone();
     let report = match mirror_command::execute(settings, &pace, view) {
@@ -134,7 +136,9 @@ fn start(
     let stored = wait(async {
         let store = RunStore::of_target(&target, &destination)?;
         let run = (&plan, text.as_str());
-        Ok(store.store_run(run, shards, program(), (name.as_str(), &dir)).await?)
+        let stored = store.store_run(run, shards, program(), (name.as_str(), &dir)).await?;
+        store.withdraw_failures(name.as_str(), shards).await?;
+        Ok(stored)
     })?;
     tracing::info!("the plan is stored as {stored}");
     let plan = format!("docker://{stored}");
@@ -154,7 +158,8 @@ fn start(
             let cluster = connect(arguments, process).await?;
             let given = arguments.namespace.clone();
             let namespace = given.unwrap_or_else(|| cluster.namespace().to_owned());
-            submit(&cluster, &namespace, &run, &objects).await?;
+            let store = RunStore::of_target(&target, &destination)?;
+            submit((&cluster, &namespace), &store, &run, &objects).await?;
             Ok(namespace)
         })?;
         tracing::info!("run {} started in the namespace {namespace}", run.name);
@@ -232,9 +237,10 @@ pub(super) fn jobs(namespace: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs")
 }
 
+/// Creates the objects of a run, unless another run mirrors to the same target.
 async fn submit(
-    cluster: &Connection,
-    namespace: &str,
+    (cluster, namespace): (&Connection, &str),
+    store: &RunStore,
     run: &Run,
     objects: &[Manifest],
 ) -> anyhow::Result<()> {
@@ -244,6 +250,11 @@ async fn submit(
             run.target
         );
     }
+    // Runs of this namespace were found above, so that a claim of one that was cancelled does not
+    // block. Others are known by their claims only.
+    let owner = Some(format!("namespace {namespace} of {}", cluster.address()));
+    let claimant = Claimant { run: run.name.to_string(), owner };
+    store.check_claim(&claimant).await?;
     for Manifest { object, .. } in objects {
         match cluster.create(&collection(namespace, object), object).await {
             Ok(_) => {}
@@ -258,6 +269,10 @@ async fn submit(
             ),
             Err(error) => return Err(error.into()),
         }
+    }
+    // The pod that publishes claims the target too, and ends if another run was faster.
+    if let Err(error) = store.claim(&claimant).await {
+        tracing::warn!("claiming the target: {}", chain(&error));
     }
     Ok(())
 }

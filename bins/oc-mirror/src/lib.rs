@@ -91,7 +91,7 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
         Err(error) => return command_line::end_parsing(&error, USAGE),
     };
     let console = Console::default();
-    // What a shard has to tell, it reports to its run.
+    // A shard reports its progress to its run.
     let is_quiet = arguments.mirror.quiet || arguments.mirror.shards.shard_part.is_some();
     let verbosity = Verbosity::new(arguments.log_level, is_quiet);
     let log = Log::start(verbosity, console.clone());

@@ -26,7 +26,7 @@ pub(crate) struct ListCharts {
     list: ListOptions,
 }
 
-/// What `list images` is told about a chart.
+/// The arguments of `list images` for a chart.
 #[derive(Debug, Args)]
 pub(crate) struct ChartArguments {
     /// A chart: a folder, a .tgz file, the URL of one, oci://REGISTRY/CHART[:VERSION], or a name with --repository
@@ -136,7 +136,7 @@ fn versions(index: &Index, name: &str, output: ListFormat) -> anyhow::Result<Str
     let found = index.charts().find(|(known, _)| *known == name).map(|(_, versions)| versions);
     let found = found.unwrap_or_default();
     if found.is_empty() {
-        // Fails, and says which names are near.
+        // Fails with the nearest names.
         index.select(name, None)?;
     }
     let entries: Vec<ChartEntry<'_>> = found.iter().map(|v| entry(v, found.len())).collect();

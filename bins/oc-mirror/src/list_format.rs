@@ -1,4 +1,4 @@
-//! How lists are asked for and written: for people, or for machines.
+//! Flags for the format of lists, and how these are written: for people, or for machines.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub(crate) enum ListFormat {
     Yaml,
 }
 
-/// A list in the form that was asked for.
+/// A list in the form that was requested.
 pub(crate) fn rendered(
     format: ListFormat,
     list: &impl Serialize,

@@ -84,8 +84,8 @@ async fn catalogs(arguments: &ListOperators, lookup: &CatalogLookup) -> anyhow::
     })
 }
 
-/// Red Hat's catalogs of a minor version, as far as the registry has them. One that cannot be asked
-/// about is neither there nor not there; that is said.
+/// Red Hat's catalogs of a minor version, as far as the registry has them. If a request fails, it
+/// is unknown whether that catalog exists; that is reported.
 async fn known(minor: Minor, lookup: &CatalogLookup) -> anyhow::Result<Vec<String>> {
     let (mut found, mut first_failure) = (Vec::new(), None);
     for (name, gone_with) in CATALOGS {
@@ -97,14 +97,14 @@ async fn known(minor: Minor, lookup: &CatalogLookup) -> anyhow::Result<Vec<Strin
             Ok(true) => found.push(image.to_string()),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!("whether there is {image} is not known: {}", chain(&error));
+                tracing::warn!("could not determine whether {image} exists: {}", chain(&error));
                 first_failure.get_or_insert(error);
             }
         }
     }
     match (found.is_empty(), first_failure) {
         (true, Some(error)) => Err(error.into()),
-        (true, None) => anyhow::bail!("there are no catalogs of Red Hat for OpenShift {minor}"),
+        (true, None) => anyhow::bail!("Red Hat publishes no catalogs for OpenShift {minor}"),
         (false, _) => Ok(found),
     }
 }

@@ -1,4 +1,4 @@
-//! What is said while working: one line per event, on the console and in the
+//! Log messages: one line per event, on the console and in the
 //! log file, in the form that scripts know.
 
 use std::fmt::{self, Write as _};
@@ -19,11 +19,11 @@ use crate::console::Console;
 /// console, go to the file always, and would only disturb bars.
 pub(crate) const IMAGES: &str = "oc_mirror::images";
 
-/// Our crates. What libraries say is not for users, and may hold secrets.
+/// Our crates. Messages of libraries are not for users, and may hold secrets.
 const OURS: [&str; 8] =
     ["oc_mirror", "mirror", "mirror_plan", "registry", "workspace", "serve", "image_set", "oci"];
 
-/// How much is said where.
+/// Which levels are written where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verbosity {
     console: Level,
@@ -56,7 +56,7 @@ impl Log {
     pub(crate) fn start(verbosity: Verbosity, console: Console) -> Self {
         let log = Self { verbosity, console, file: Arc::default() };
         let subscriber = tracing_subscriber::registry().with(log.clone());
-        // Only a second log in one process could fail here; the first goes on then.
+        // Only a second log in one process could fail here; the first is used then.
         let _ = tracing::subscriber::set_global_default(subscriber);
         log
     }
@@ -133,7 +133,7 @@ struct Text {
 
 impl Text {
     fn finish(self) -> String {
-        // Control characters in what a registry said must not reach a terminal.
+        // Control characters in a response of a registry must not reach a terminal.
         (self.message + &self.fields)
             .chars()
             .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })

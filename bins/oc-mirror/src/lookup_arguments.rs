@@ -40,7 +40,7 @@ impl LookupArguments {
             return Ok(ReleaseLookup::held(&directory, sources)?);
         }
         let settings = self.registries(process)?;
-        ReleaseLookup::asking(settings, sources).context("preparing to ask registries")
+        ReleaseLookup::remote(settings, sources).context("preparing requests to registries")
     }
 
     /// The same for catalogs.
@@ -53,13 +53,13 @@ impl LookupArguments {
             return Ok(CatalogLookup::held(&directory)?);
         }
         let settings = self.registries(process)?;
-        CatalogLookup::asking(settings).context("preparing to ask registries")
+        CatalogLookup::remote(settings).context("preparing requests to registries")
     }
 
     /// The same for chart repositories.
     pub(crate) fn charts(&self, process: &ProcessEnvironment) -> anyhow::Result<ChartLookup> {
         let settings = self.registries(process)?;
-        ChartLookup::asking(settings).context("preparing to ask repositories")
+        ChartLookup::remote(settings).context("preparing requests to repositories")
     }
 
     fn registries(&self, process: &ProcessEnvironment) -> anyhow::Result<registry::Settings> {

@@ -276,7 +276,7 @@ mod tests {
             "oc_mirror_shard_running{shard=\"3\"} 1",
             "oc_mirror_shard_attempts_total{shard=\"3\"} 2",
             "oc_mirror_shard_last_progress_time_seconds{shard=\"3\"} 22",
-            // A shard that starts is no content that arrives.
+            // A shard that starts is not content that arrives.
             "oc_mirror_last_progress_time_seconds 7",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -287,5 +287,20 @@ mod tests {
             text.contains("oc_mirror_exit_code 8\n")
                 && text.contains("oc_mirror_running{mode=\"mirrorToMirror\"} 0\n")
         );
+    }
+
+    #[test]
+    fn the_example_alerts_use_metrics_that_are_written() {
+        let alerts = include_str!("../../../examples/stalled-run-alert.yaml");
+        let words = alerts.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        let names: Vec<&str> = words.filter_map(|word| word.strip_prefix("oc_mirror_")).collect();
+        assert_eq!(names.len(), 5, "{names:?}");
+        let counts = Counts { ended: Some((8, 9)), ..Counts::default() };
+        let mut text = render(&counts, "mirrorToMirror");
+        let shard = ShardCounts { is_running: true, attempts: 1, progressed: 5 };
+        render_shards(&mut text, &BTreeMap::from([(0, shard)]));
+        for name in names {
+            assert!(text.contains(&format!("# TYPE oc_mirror_{name} ")), "{name}\n{text}");
+        }
     }
 }

@@ -37,6 +37,7 @@ use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, ReportContext};
 use crate::request::{ProcessEnvironment, SelectionFile, request};
+use crate::shards::target_claim::TargetClaim;
 use crate::shards::{self, LocalShards};
 
 /// What oc-mirror v2 left on this machine.
@@ -93,6 +94,13 @@ pub(crate) fn mirror(
         // A dry run writes below dry-run alone.
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
+    let claim = match TargetClaim::begin(&settings) {
+        Ok(claim) => claim,
+        Err(message) => {
+            tracing::error!("{message}");
+            return ExitCode::from(USAGE);
+        }
+    };
     // The run starts here: what kept it from starting went to standard error.
     if arguments.output == ReportFormat::Text {
         console.use_standard_output();
@@ -127,11 +135,15 @@ pub(crate) fn mirror(
         display: Display::choose(arguments.quiet, io::stderr().is_terminal()),
         console,
         metrics: arguments.metrics_file.clone(),
+        claim: claim.clone(),
     };
     let report = match execute(settings, &pace, view) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
+    if let Some(claim) = claim {
+        claim.end();
+    }
     if let Some((dir, registry)) = pushed_to {
         crate::delete_command::remember(process, &dir, &registry);
     }
@@ -352,7 +364,7 @@ fn stored_plan(path: &Path, workflow: &Workflow) -> Result<StoredPlan, Problem> 
     })
 }
 
-/// Where releases come from. Variables that nothing uses may say what they want.
+/// Where releases come from. Variables that nothing uses are not checked.
 fn release_sources(
     arguments: &MirrorArguments,
     process: &ProcessEnvironment,
@@ -378,13 +390,15 @@ fn release_sources(
     variables.sources(check).map_err(Refusal::Usage)
 }
 
-/// How a run is shown while it runs.
+/// How progress of a run is displayed.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) display: Display,
     pub(crate) console: Console,
     /// The file of `--metrics-file`.
     pub(crate) metrics: Option<PathBuf>,
+    /// Is renewed while the run is under way.
+    pub(crate) claim: Option<TargetClaim>,
 }
 
 /// Runs the engine, with progress, until it ends or a signal ends it.
@@ -393,9 +407,10 @@ pub(crate) fn execute(settings: Settings, pace: &Pace, view: View) -> Result<Rep
         tracing::error!("starting threads: {error}");
         ExitCode::from(USAGE)
     })?;
-    let progress = Arc::new(Progress::new(view.display, view.console));
+    let View { display, console, metrics, claim } = view;
+    let progress = Arc::new(Progress::new(display, console));
     let mode = settings.workflow.name();
-    let metrics = view.metrics.map(|path| {
+    let metrics = metrics.map(|path| {
         let progress = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
         Arc::new(Metrics::new(path, mode, progress))
     });
@@ -418,16 +433,23 @@ pub(crate) fn execute(settings: Settings, pace: &Pace, view: View) -> Result<Rep
                 None => std::future::pending().await,
             }
         };
+        let keep_claim = async {
+            match &claim {
+                Some(claim) => claim.keep().await,
+                None => std::future::pending().await,
+            }
+        };
         let run = interrupt::until_ended(|cancel| mirror::run(settings, observer, cancel));
         tokio::select! {
             ended = run => ended,
+            () = keep_claim => unreachable!("a claim is kept until the run ends"),
             () = watch => unreachable!("watching never ends"),
             () = measure => unreachable!("measuring never ends"),
             () = pacing::follow(pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
         }
     });
     progress.finish();
-    // Blocking threads may still wait for a slow disk; their work is of no use any more.
+    // Blocking threads may still wait for a slow disk; their work is not needed any more.
     runtime.shutdown_background();
     if let Some(metrics) = metrics {
         metrics.end(match &ended {
@@ -450,7 +472,7 @@ pub(crate) fn execute(settings: Settings, pace: &Pace, view: View) -> Result<Rep
 }
 
 /// A dry run shows a plan. An additional image that cannot be found now may exist when the run takes
-/// place, so it is reported and does not fail the dry run: oc-mirror v2 does not ask for it.
+/// place, so it is reported and does not fail the dry run: oc-mirror v2 does not request it.
 /// Everything else counts.
 fn lenient_exit_code(report: &Report) -> u8 {
     if report.ending != Ending::Planned {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive_store::{ArchiveStore, Place, Settings, StoreError, StoredFile};
+use archive_store::{ArchiveLocation, ArchiveStore, Settings, StoreError, StoredFile};
 use clap::Args;
 use workspace::archive::Excerpt;
 
@@ -36,9 +36,9 @@ pub(crate) struct StoreArguments {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// Archives are fetched before the run.
-    Fetch(Place),
+    Fetch(ArchiveLocation),
     /// Archives are stored after the run.
-    Store(Place),
+    Store(ArchiveLocation),
 }
 
 /// The places of a run, once object stores are replaced by the workspace in which their archives
@@ -71,8 +71,9 @@ fn places(
         transfer: None,
     };
     let is_store = |text: &str| text.starts_with(SCHEME);
-    let place =
-        |text: &str| text.parse::<Place>().map_err(|error| vec![Problem::new(error.to_string())]);
+    let place = |text: &str| {
+        text.parse::<ArchiveLocation>().map_err(|error| vec![Problem::new(error.to_string())])
+    };
     let needs_workspace = |what: &str| {
         let workspace = workspace.filter(|text| !text.is_empty()).map(str::to_owned);
         workspace.ok_or_else(|| {
@@ -99,7 +100,7 @@ fn places(
 
 impl StoreArguments {
     /// Opens a store. Sends no request.
-    pub(crate) fn open(&self, place: &Place) -> Result<ArchiveStore, StoreError> {
+    pub(crate) fn open(&self, place: &ArchiveLocation) -> Result<ArchiveStore, StoreError> {
         ArchiveStore::open(place, &self.settings())
     }
 
@@ -113,7 +114,7 @@ impl StoreArguments {
     }
 
     /// Fetches archives that `directory` does not have.
-    pub(crate) fn fetch(&self, place: &Place, workspace: &str) -> Result<(), Problem> {
+    pub(crate) fn fetch(&self, place: &ArchiveLocation, workspace: &str) -> Result<(), Problem> {
         let directory = route::directory("--workspace", workspace)?;
         fs::create_dir_all(&directory)
             .map_err(|error| Problem::new(format!("creating {}: {error}", directory.display())))?;
@@ -146,7 +147,7 @@ impl StoreArguments {
     }
 
     /// Stores archives that the object store does not have.
-    pub(crate) fn store(&self, place: &Place, directory: &Path) -> Result<(), Problem> {
+    pub(crate) fn store(&self, place: &ArchiveLocation, directory: &Path) -> Result<(), Problem> {
         let entries = fs::read_dir(directory)
             .map_err(|error| Problem::new(format!("reading {}: {error}", directory.display())))?;
         let mut names: Vec<String> = entries
@@ -173,14 +174,14 @@ impl StoreArguments {
     }
 
     /// Whether the object store can be used, before time is spent on a run.
-    pub(crate) fn check(&self, place: &Place) -> Result<(), Problem> {
+    pub(crate) fn check(&self, place: &ArchiveLocation) -> Result<(), Problem> {
         wait(async {
             open(place, &self.settings())?.list().await.map(drop).map_err(|error| problem(&error))
         })
     }
 }
 
-fn open(place: &Place, settings: &Settings) -> Result<ArchiveStore, Problem> {
+fn open(place: &ArchiveLocation, settings: &Settings) -> Result<ArchiveStore, Problem> {
     ArchiveStore::open(place, settings).map_err(|error| problem(&error))
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct Schedule {
     pub(crate) zone: TimeZone,
     pub(crate) limiter: RateLimiter,
     /// Tells the run what is allowed.
-    pub(crate) told: watch::Sender<Option<PaceChange>>,
+    pub(crate) changes: watch::Sender<Option<PaceChange>>,
 }
 
 impl PaceArguments {
@@ -144,7 +144,7 @@ impl PaceArguments {
         };
         let schedule = table.map(|table| {
             let limiter = RateLimiter::new(allowed(table.at(now, &zone)));
-            Schedule { table, zone: zone.clone(), limiter, told: watch::Sender::new(None) }
+            Schedule { table, zone: zone.clone(), limiter, changes: watch::Sender::new(None) }
         });
         let shared: Vec<RateLimiter> = self
             .limit_rate
@@ -208,7 +208,10 @@ mod tests {
         }
         for (flags, expected) in [
             (&["--until", "4 am"][..], "invalid value for --until: expected a time such as 04:00"),
-            (&["--until", "2026-11-16T04:00", "--timezone", "UTC"], "has passed already"),
+            (
+                &["--until", "2026-11-16T04:00", "--timezone", "UTC"],
+                "expected a time in the future",
+            ),
             (&["--timezone", "UTC"], "--timezone has an effect only together with"),
         ] {
             let problem = pace(flags, None).unwrap_err().to_string();

@@ -8,12 +8,12 @@ use timetable::Rate;
 
 use crate::pace_arguments::{Schedule, allowed};
 
-/// The longest sleep between looks at the clock: it may be set, or the machine suspended.
+/// The longest sleep between checks of the clock: it may be set, or the machine suspended.
 const STEP: Duration = Duration::from_secs(20);
 
 /// Sets the rate of the moment, and each one after it. Never ends.
 pub(crate) async fn follow(schedule: Option<&Schedule>) {
-    let Some(Schedule { table, zone, limiter, told }) = schedule else {
+    let Some(Schedule { table, zone, limiter, changes }) = schedule else {
         return std::future::pending().await;
     };
     let mut current = None;
@@ -25,7 +25,7 @@ pub(crate) async fn follow(schedule: Option<&Schedule>) {
             limiter.set(allowed(rate));
             let text = announcement(rate, next, zone);
             tracing::info!("{text}");
-            told.send_replace(Some(PaceChange { is_paused: rate == Rate::Paused, text }));
+            changes.send_replace(Some(PaceChange { is_paused: rate == Rate::Paused, text }));
             current = Some(rate);
         }
         let until_next = next.map(|(time, _)| time.duration_since(now));
@@ -34,7 +34,7 @@ pub(crate) async fn follow(schedule: Option<&Schedule>) {
     }
 }
 
-/// What is told when the rate changes.
+/// The message when the rate changes.
 fn announcement(rate: Rate, next: Option<(Timestamp, Rate)>, zone: &jiff::tz::TimeZone) -> String {
     let until = next.map(|(time, then)| {
         let time = zone.to_datetime(time).strftime("%a %H:%M");

@@ -1,4 +1,4 @@
-//! How ways are asked for and shown: as a table, for machines, or as a picture.
+//! Formats of upgrade paths: as a table, for machines, or as a picture.
 
 use clap::{Args, ValueEnum};
 use drawing::Drawing;
@@ -9,7 +9,7 @@ use crate::list_format::{json, yaml};
 use crate::lookup_arguments::LookupArguments;
 use crate::request::ProcessEnvironment;
 
-/// How the way is shown.
+/// The format of the path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum PathFormat {
     #[default]
@@ -21,7 +21,7 @@ enum PathFormat {
     Svg,
 }
 
-/// Flags of every way.
+/// Flags of all commands that print upgrade paths.
 #[derive(Debug, Args)]
 pub(crate) struct PathOptions {
     /// Output format: table, json, yaml, dot (Graphviz), mermaid or svg
@@ -50,8 +50,8 @@ impl PathOptions {
         self.lookup.catalogs(("--workspace", self.workspace.as_deref()), process)
     }
 
-    /// The way in the form that was asked for.
-    pub(crate) fn shown(
+    /// The path in the requested format.
+    pub(crate) fn render(
         &self,
         paths: &impl Serialize,
         table: impl FnOnce() -> String,

@@ -16,7 +16,7 @@ use crate::problem::{Problem, chain};
 /// No policy and no key is larger by intent.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Which policy was asked for.
+/// Which policy was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PolicyChoice {
     /// None: every image is let in.
@@ -40,7 +40,7 @@ impl PolicyChoice {
     }
 }
 
-/// Reads the policy that was asked for.
+/// Reads the policy that was requested.
 pub(crate) fn open(
     choice: &PolicyChoice,
     environment: &Environment,
@@ -59,12 +59,12 @@ pub(crate) fn open(
     Ok(Some(TrustPolicy { path, digest, policy: Arc::new(policy), lookaside }))
 }
 
-/// Where containers-policy.json(5) says.
+/// The location that containers-policy.json(5) defines.
 fn default_file(environment: &Environment) -> Result<PathBuf, Problem> {
     let user = environment.home.as_ref().map(|home| home.join(".config/containers/policy.json"));
     let system = environment.system_root.join("etc/containers/policy.json");
     let places: Vec<PathBuf> = user.into_iter().chain([system]).collect();
-    // One that is there and cannot be read must not give way to another.
+    // If a file exists and cannot be read, no other may be used instead.
     let there = |path: &&PathBuf| !matches!(path.symlink_metadata(), Err(e) if e.kind() == io::ErrorKind::NotFound);
     places.iter().find(there).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();

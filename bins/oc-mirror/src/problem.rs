@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub(crate) use error_causes::with_causes as chain;
+
 /// One thing that is wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -30,24 +32,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// An error and its causes, in one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_stands_on_its_own_line() {
+    fn a_hint_is_on_its_own_line() {
         let problem = Problem::new("no destination was given").with_hint("name one");
         assert_eq!(problem.to_string(), "no destination was given\n  hint: name one");
     }

@@ -15,10 +15,10 @@ use crate::quantity;
 use bars::Bars;
 use tally::Tally;
 
-/// How often a run without bars says how far it is.
+/// How often a run without bars reports its progress.
 pub(crate) const PLAIN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How progress is shown.
+/// How progress is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Display {
     /// Bars, for a person at a terminal.
@@ -89,7 +89,7 @@ impl Observer for Progress {
     }
 }
 
-/// What an event says in words, for console and log.
+/// The text of an event, for console and log.
 fn speak(event: &Event) {
     match event {
         Event::Stage { name } => tracing::info!("{name}"),

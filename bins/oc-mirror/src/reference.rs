@@ -25,10 +25,7 @@ const VARIABLES: &[(&str, &str)] = &[
         "Proxies, in capital or small letters; never used for this machine itself",
     ),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "Certificate authorities, instead of the system's"),
-    (
-        "UPDATE_URL_OVERRIDE",
-        "The update service to ask about OpenShift, instead of api.openshift.com",
-    ),
+    ("UPDATE_URL_OVERRIDE", "The update service of OpenShift, instead of api.openshift.com"),
     (
         "OCP_SIGNATURE_URL",
         "The directory of release signatures, instead of Red Hat's: sha256=HEX/signature-N is below it",

@@ -27,8 +27,7 @@ const NO_RECOMPRESSION: &str =
     "layers are never recompressed: that would change their digests and break signatures";
 const NO_LAYOUT_DESTINATION: &str = "an OCI layout with a shared blob directory is neither read nor written; the workspace shares blobs by itself";
 const NO_DAEMON: &str = "images are never read from or written to a container daemon";
-const NO_PROFILE: &str =
-    "profiles are made from outside, with `perf record`; the report has times, bytes and requests";
+const NO_PROFILE: &str = "use `perf record` for profiles; the report has times, bytes and requests";
 
 const fn switch(long: &'static str, reason: &'static str) -> RefusedFlag {
     RefusedFlag { long, short: None, takes: Takes::Switch, reason }
@@ -52,7 +51,7 @@ pub(crate) const FLAGS: &[RefusedFlag] = &[
         "rootless-storage-path",
         "it never had an effect; no container storage is used, and no privileges are needed",
     ),
-    switch("tls-verify", "say which side: --src-tls-verify or --dest-tls-verify"),
+    switch("tls-verify", "name the side: --src-tls-verify or --dest-tls-verify"),
     switch("cpu-prof", NO_PROFILE),
     switch("mem-prof", NO_PROFILE),
     value("src-shared-blob-dir", NO_LAYOUT_DESTINATION),
@@ -84,9 +83,9 @@ impl Refused {
 
 impl FromArgMatches for Refused {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // A flag that asks for what is done anyway (`--force=false`) is accepted.
-        let asks = |flag: &RefusedFlag| match flag.takes {
-            // Verification stays on unless a side is named, so both values ask for something.
+        // A flag that requests what is done anyway (`--force=false`) is accepted.
+        let is_requested = |flag: &RefusedFlag| match flag.takes {
+            // Verification stays on unless a side is named, so both values have a meaning.
             Takes::Switch if flag.long == "tls-verify" => {
                 matches.value_source(flag.long) == Some(clap::parser::ValueSource::CommandLine)
             }
@@ -95,7 +94,9 @@ impl FromArgMatches for Refused {
                 matches.get_one::<String>(flag.long).is_some_and(|value| !value.is_empty())
             }
         };
-        Ok(Self { given: FLAGS.iter().filter(|flag| asks(flag)).map(|flag| flag.long).collect() })
+        Ok(Self {
+            given: FLAGS.iter().filter(|flag| is_requested(flag)).map(|flag| flag.long).collect(),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -42,7 +42,7 @@ pub(crate) fn directory(named: Option<&Path>, environment: &Environment) -> Opti
     user.into_iter().chain([system]).find(|path| path.is_dir())
 }
 
-/// Reads every `*.yaml` of the directory. `is_named`: a user asked for it, so that a setting that is
+/// Reads every `*.yaml` of the directory. `is_named`: a user named it, so that a setting that is
 /// not honored is an error.
 pub(crate) fn read(dir: &Path, is_named: bool) -> Result<Lookaside, Vec<Problem>> {
     let unreadable = |path: &Path, reason: String| {
@@ -76,7 +76,7 @@ fn text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-/// Adds what one file says; returns what is wrong with it.
+/// Adds the content of one file; returns what is wrong with it.
 fn add(lookaside: &mut Lookaside, path: &Path, text: &str, is_named: bool) -> Vec<Problem> {
     let at = path.display();
     let file = match serde_saphyr::from_str::<Option<File>>(text) {

@@ -1,4 +1,4 @@
-//! The variables that say where releases are asked for and whose signatures
+//! The variables that define where releases are requested and whose signatures
 //! count. One that cannot be honoured is an error.
 
 use std::ffi::{OsStr, OsString};
@@ -44,7 +44,7 @@ impl ReleaseVariables {
         }
     }
 
-    /// What they say, with the keys they name read; or all that is wrong with them.
+    /// Their values, with the keys they name read; or all that is wrong with them.
     pub(crate) fn sources(&self, check: SignatureCheck) -> Result<ReleaseSources, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut keep = |result: Result<Option<Url>, Problem>| match result {
@@ -106,7 +106,7 @@ fn as_directory(mut url: Url) -> Url {
 }
 
 fn red_hat_signatures() -> Url {
-    Url::parse(RED_HAT_SIGNATURES).expect("an address written here is one")
+    Url::parse(RED_HAT_SIGNATURES).expect("the constant is a valid address")
 }
 
 fn read_keys(path: &Path) -> Result<Keyring, Problem> {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_repeating_it() {
+    fn what_is_not_an_address_is_refused_without_repeating_it() {
         for text in ["", "x", "ftp://a/b", "https://", "file:///secret"] {
             let problem = address(UPDATE_SERVICE, Some(text.as_ref())).unwrap_err();
             assert!(problem.message.contains(UPDATE_SERVICE), "{problem}");

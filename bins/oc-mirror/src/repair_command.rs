@@ -103,8 +103,8 @@ fn try_repair(
     }
     let found = damaged.len();
     let repaired = wait(async {
-        let told = |digest: &Digest| tracing::info!("replacing {digest}");
-        Ok(repair_workspace(&client, &workspace, &lock, damaged, &told).await)
+        let report_replaced = |digest: &Digest| tracing::info!("replacing {digest}");
+        Ok(repair_workspace(&client, &workspace, &lock, damaged, &report_replaced).await)
     })?;
     drop(lock);
     let mut text = summary(found, &repaired);
@@ -169,7 +169,7 @@ fn summary(found: usize, repaired: &Repaired) -> String {
     text
 }
 
-/// Runs configurations again, without an archive: what is there is not fetched twice.
+/// Runs configurations again, without an archive: existing content is not fetched again.
 fn replay(
     arguments: &RepairArguments,
     workspace: &Workspace,
@@ -200,7 +200,7 @@ fn replay(
         parsed.mirror.authfile = arguments.authfile.clone();
         parsed.mirror.retry = arguments.retry.clone();
         parsed.mirror.pace.limit_rate = arguments.limit_rate;
-        // Its report says what failed; what is left is found by the next check.
+        // Its report lists what failed; what is left is found by the next check.
         mirror_command::mirror(
             &parsed.mirror,
             OfV2::default(),

@@ -16,7 +16,7 @@ use crate::quantity;
 pub(crate) struct ReportContext<'a> {
     /// The log of the run, where there is one.
     pub(crate) log: Option<&'a Path>,
-    /// Sizes of the archive's chunks, as far as they can be told.
+    /// Sizes of the archive's chunks, as far as they are known.
     pub(crate) chunk_sizes: &'a BTreeMap<PathBuf, u64>,
     /// The configuration the run was given, for the command on the other side.
     pub(crate) config: &'a Path,
@@ -212,7 +212,7 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, context: &
         };
     }
     if archive.chunks.is_empty() {
-        text.push_str("  nothing is new since that run, so there is nothing to carry\n");
+        text.push_str("  nothing is new since that run, so there is nothing to transfer\n");
         return;
     }
     let also = match archive.base {
@@ -227,7 +227,7 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, context: &
             place.as_str()
         }
         None => {
-            let _ = writeln!(text, "Carry these chunks to the other side{also}. There, run:");
+            let _ = writeln!(text, "Transfer these chunks to the other side{also}. There, run:");
             "file://DIRECTORY"
         }
     };
@@ -300,12 +300,12 @@ fn ending(text: &mut String, report: &Report) {
             quantity::rate(totals.bytes, totals.seconds),
         );
     } else if matches!(report.ending, Ending::Complete | Ending::Partial) {
-        let _ = writeln!(text, "nothing had to be moved, {}", quantity::time(seconds));
+        let _ = writeln!(text, "nothing was transferred, {}", quantity::time(seconds));
     }
 }
 
-/// Further lines of a message stand below its first, and what registries say
-/// does not drive the terminal.
+/// Indents further lines of a message, and replaces control characters: text of registries must
+/// not control the terminal.
 fn indented(message: &str) -> String {
     let clean: String = message
         .trim_end()

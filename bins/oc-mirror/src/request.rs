@@ -33,6 +33,8 @@ pub struct ProcessEnvironment {
     pub completion_index: Option<u32>,
     /// Whether an earlier pod of the same shard failed, by the variables of [`mirror_job::FAILURES`]
     pub is_repeated_pod: bool,
+    /// Whether the shard fails if this pod does
+    pub is_last_pod: bool,
     /// `COSIGN_PASSWORD`
     pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
@@ -55,6 +57,10 @@ impl ProcessEnvironment {
             is_repeated_pod: mirror_job::FAILURES.iter().any(|(variable, _)| {
                 std::env::var(variable).is_ok_and(|count| !matches!(count.as_str(), "" | "0"))
             }),
+            is_last_pod: std::env::var(mirror_job::FAILURES[0].0)
+                .ok()
+                .and_then(|count| count.parse::<u32>().ok())
+                .is_some_and(|count| count >= mirror_job::REPETITIONS),
             cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
@@ -71,13 +77,13 @@ impl ProcessEnvironment {
     }
 }
 
-/// A relative path is ignored, as the XDG rules say.
+/// A relative path is ignored, as the XDG specification requires.
 fn state(variable: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
     let named = variable.map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| home.map(|home| Path::new(home).join(".local/state")))
 }
 
-/// What says which images are mirrored.
+/// What defines which images are mirrored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SelectionFile {
     Configuration(PathBuf),
@@ -85,14 +91,14 @@ pub(crate) enum SelectionFile {
     Plan(PathBuf),
 }
 
-/// A mirror run that was requested in a way that makes sense.
+/// A valid request for a mirror run.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) workflow: Workflow,
     pub(crate) selection: SelectionFile,
     pub(crate) registries_d: Option<PathBuf>,
     pub(crate) policy: PolicyChoice,
-    /// What is worth telling and does not keep the run from starting.
+    /// Warnings, which do not keep the run from starting.
     pub(crate) warnings: Vec<String>,
     pub(crate) dry_run: DryRun,
     /// What is done with an object store.
@@ -102,7 +108,7 @@ pub(crate) struct Request {
     archiving: Archiving,
 }
 
-/// Checks what was asked for. Reads nothing.
+/// Checks the request. Reads nothing.
 pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Problem>> {
     let mut problems = arguments.refused.problems();
     let mut warnings = Vec::new();
@@ -134,7 +140,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             ] {
                 if given {
                     problems.push(Problem::new(format!(
-                        "{flag} cannot be used together with --plan: the plan was made before"
+                        "{flag} cannot be used together with --plan: the plan exists already"
                     )));
                 }
             }
@@ -153,7 +159,8 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     }
     let since = keep(&mut problems, since(arguments.since.as_deref()).map_err(|p| vec![p]));
     if since.flatten().is_some() && arguments.from.is_some() {
-        warnings.push("--since has no effect together with --from: no archive is made".to_owned());
+        warnings
+            .push("--since has no effect together with --from: no archive is written".to_owned());
     }
     let dry_run = match (arguments.dry_run, arguments.dry_run_manifest_lists) {
         (true, true) => {
@@ -183,7 +190,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ] {
             if given {
                 problems.push(Problem::new(format!(
-                    "{flag} has a meaning for mirror to disk only: no other run makes an archive"
+                    "{flag} has a meaning for mirror to disk only: no other run writes an archive"
                 )));
             }
         }
@@ -236,7 +243,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     if arguments.remove_signatures && arguments.refresh_signatures {
         problems.push(Problem::new(
             "--remove-signatures and --refresh-signatures cannot be used together: \
-             one leaves signatures behind, the other looks for new ones",
+             one excludes signatures, the other requests new ones",
         ));
     }
     let policy =
@@ -320,7 +327,7 @@ impl Request {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
-            pace: pace.schedule.as_ref().map(|schedule| schedule.told.subscribe()),
+            pace: pace.schedule.as_ref().map(|schedule| schedule.changes.subscribe()),
             workflow: self.workflow,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),

@@ -88,7 +88,7 @@ pub(crate) fn mode(
                 ),
                 (None, None) => problems.push(
                     Problem::new(
-                        "a destination of docker:// needs --from or --workspace to say what is mirrored",
+                        "a destination of docker:// needs --from or --workspace to define what is mirrored",
                     )
                     .with_hint(
                         "--from file://DIR pushes transferred content; \
@@ -106,7 +106,7 @@ pub(crate) fn mode(
         Some(text) => {
             problems.push(
                 Problem::new(format!(
-                    "the destination {text:?} is neither file:// nor docker://, and no command"
+                    "the destination {text:?} is neither file:// nor docker://, nor a command"
                 ))
                 .with_hint(THREE_WAYS),
             );
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mode_is_refused_with_the_reason() {
+    fn what_is_not_a_mode_is_refused_with_the_reason() {
         for (line, expected) in [
             ("", "no destination"),
             ("file:///a file:///b", "expected one destination, found 2"),
@@ -233,7 +233,7 @@ mod tests {
             ("docker://r/n:tag from=file:///a", "names an image"),
             ("/data", "neither file:// nor docker://"),
             ("x-file:///data", "neither file:// nor docker://"),
-            ("lst", "neither file:// nor docker://, and no command"),
+            ("lst", "neither file:// nor docker://, nor a command"),
         ] {
             let error = find(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let error = find("docker://r/n:tag from=/a workspace=/b").unwrap_err();
         assert_eq!(error.lines().count(), 4, "{error}");
     }

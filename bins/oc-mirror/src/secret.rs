@@ -1,4 +1,4 @@
-//! Text that must not be shown.
+//! Text that must not be printed.
 
 use std::convert::Infallible;
 use std::fmt;

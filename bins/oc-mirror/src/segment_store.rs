@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use archive_store::{ArchiveStore, Place, StoreError, StoredFile};
+use archive_store::{ArchiveLocation, ArchiveStore, StoreError, StoredFile};
 use mirror::ShardReport;
 use mirror_plan::{PartError, ShardPart};
 use oci::Digest;
@@ -68,7 +68,7 @@ impl SegmentStoreError {
 #[derive(Debug)]
 pub(crate) struct SegmentStore {
     store: ArchiveStore,
-    place: Place,
+    place: ArchiveLocation,
 }
 
 pub(crate) fn file_name(number: u32) -> String {
@@ -86,7 +86,7 @@ fn report_name(shard: u32) -> String {
 impl SegmentStore {
     /// The run of this name below the place of archives.
     pub(crate) fn of_run(
-        archives: &Place,
+        archives: &ArchiveLocation,
         name: &str,
         arguments: &StoreArguments,
     ) -> Result<Self, SegmentStoreError> {
@@ -94,19 +94,19 @@ impl SegmentStore {
         Ok(Self { store: arguments.open(&place)?, place })
     }
 
-    /// The run that a pod is told of, and the digest that its list must have.
+    /// The run in the arguments of a pod, and the digest that its list must have.
     pub(crate) fn of_pod(
         run: &str,
         arguments: &StoreArguments,
     ) -> Result<(Self, Digest), SegmentStoreError> {
         let parsed = run.rsplit_once('@').and_then(|(place, digest)| {
-            Some((place.parse::<Place>().ok()?, digest.parse::<Digest>().ok()?))
+            Some((place.parse::<ArchiveLocation>().ok()?, digest.parse::<Digest>().ok()?))
         });
         let (place, digest) = parsed.ok_or_else(|| SegmentStoreError::Name(run.to_owned()))?;
         Ok((Self { store: arguments.open(&place)?, place }, digest))
     }
 
-    /// Stores a run. Returns what pods are told.
+    /// Stores a run. Returns the argument of pods.
     pub(crate) async fn store(
         &self,
         parts: &[ShardPart],

@@ -10,6 +10,7 @@ mod line;
 pub(crate) mod pod;
 pub(crate) mod process;
 mod segment_pod;
+pub(crate) mod target_claim;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -206,7 +207,7 @@ impl LocalShards {
     }
 }
 
-/// Waits for a process, tells it when to pause, and ends it when the run is cancelled.
+/// Waits for a process, pauses it with the run, and ends it when the run is cancelled.
 async fn until_ended(
     child: &mut Child,
     mut input: Option<ChildStdin>,

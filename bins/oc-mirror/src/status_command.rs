@@ -20,7 +20,7 @@ use crate::list_format::{ListFormat, rendered};
 use crate::quantity;
 use crate::route;
 
-/// How often a run is looked at with `--follow`.
+/// How often a run is checked with `--follow`.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Images that are listed one by one.
 const SHOWN: usize = 10;
@@ -63,7 +63,7 @@ struct Status {
     /// The process that uses the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<Holder>,
-    /// The newest run, as far as it is, or was when it ended.
+    /// The newest run with its progress, or with its result if it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<RunProgress>,
     bytes_left: u64,
@@ -177,11 +177,11 @@ fn follow(workspace: &Workspace, dir: &Path, format: ListFormat) -> anyhow::Resu
     };
     let mut journal = JournalReader::new(&workspace.journal_path(run.number));
     let mut progress = RunProgress { run: run.number, ..RunProgress::default() };
-    let mut shown = None;
+    let mut printed = None;
     loop {
         let is_running = workspace.is_locked()?;
         journal.read()?.iter().for_each(|line| progress.apply(line));
-        if shown.as_ref() != Some(&progress) {
+        if printed.as_ref() != Some(&progress) {
             let text = match format {
                 ListFormat::Text => format!("{}\n", progress_text(&progress)),
                 ListFormat::Json | ListFormat::Yaml => {
@@ -189,7 +189,7 @@ fn follow(workspace: &Workspace, dir: &Path, format: ListFormat) -> anyhow::Resu
                 }
             };
             command_line::write_result(text.as_bytes())?;
-            shown = Some(progress.clone());
+            printed = Some(progress.clone());
         }
         if progress.status.is_some() || !is_running {
             return Ok(());

@@ -16,9 +16,9 @@ use crate::path_format::PathOptions;
 use crate::request::ProcessEnvironment;
 use crate::upgrade_path_operator::{UpgradePathOperator, operator};
 
-/// The channels that are looked in unless others are named.
+/// The channels that are searched unless others are named.
 const PREFIX: &str = "stable";
-/// As many minor versions are looked at where no end is given.
+/// How many minor versions are searched where no target is given.
 const MAX_MINORS: u64 = 12;
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) struct UpgradePathRelease {
     path: PathOptions,
 }
 
-/// The way, as it was asked to be shown.
+/// The path in the requested format.
 pub(crate) fn upgrade_path(
     arguments: &UpgradePathArguments,
     process: &ProcessEnvironment,
@@ -75,7 +75,7 @@ fn release(arguments: &UpgradePathRelease, process: &ProcessEnvironment) -> anyh
     let lookup = arguments.path.releases(process)?;
     let graph = wait(graph(arguments, &query, &lookup))?;
     let paths = find_paths(&graph, &query)?;
-    arguments.path.shown(&paths, || paths.table(), || paths.drawing())
+    arguments.path.render(&paths, || paths.table(), || paths.drawing())
 }
 
 /// One graph of all channels that matter. A channel has the releases of its
@@ -92,7 +92,7 @@ async fn graph(
         let key = GraphKey::new(Distribution::Ocp, channel, arguments.arch);
         match lookup.graph(&key).await {
             Ok(graph) => graphs.push(graph),
-            // What was carried has some channels only.
+            // Transferred content has some channels only.
             Err(error) if arguments.path.workspace.is_some() => {
                 first_failure.get_or_insert(error);
             }
@@ -109,7 +109,7 @@ async fn graph(
     Graph::merged(&graphs).context("joining the update graphs of several channels")
 }
 
-/// The channels in which the answer is.
+/// The channels that can contain the path.
 fn channels(named: Option<&str>, query: &PathQuery) -> Vec<String> {
     let (from, to) = match query {
         PathQuery::Between { from, to } => (Some(Minor::of(from)), Some(Minor::of(to))),
@@ -117,7 +117,7 @@ fn channels(named: Option<&str>, query: &PathQuery) -> Vec<String> {
         PathQuery::To(to) => (None, Some(Minor::of(to))),
     };
     let (prefix, own) = match named.map(|name| (name, ChannelName::parse(name))) {
-        // A name without a minor version says nothing about others.
+        // A name without a minor version does not imply others.
         Some((name, None)) => return vec![name.to_owned()],
         Some((_, Some(name))) => (name.prefix, Some(name.minor)),
         None => (PREFIX, None),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_minor_versions_on_the_way_are_looked_at() {
+    fn all_minor_versions_on_the_path_are_searched() {
         let stable = ["stable-4.12", "stable-4.13", "stable-4.14"];
         assert_eq!(found(None, Some("4.12.0"), Some("4.14.9")), stable);
         assert_eq!(found(None, Some("4.14.1"), Some("4.14.9")), ["stable-4.14"]);

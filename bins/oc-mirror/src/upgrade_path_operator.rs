@@ -40,14 +40,14 @@ fn version(text: &str) -> Result<Version, String> {
     bare.parse().map_err(|_| "expected a version with three numbers, such as 1.2.3".to_owned())
 }
 
-/// The way, as it was asked to be shown.
+/// The path in the requested format.
 pub(crate) fn operator(
     arguments: &UpgradePathOperator,
     process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     let lookup = arguments.path.catalogs(process)?;
     let paths = wait(paths(arguments, &lookup))?;
-    arguments.path.shown(&paths, || paths.table(), || paths.drawing())
+    arguments.path.render(&paths, || paths.table(), || paths.drawing())
 }
 
 async fn paths(

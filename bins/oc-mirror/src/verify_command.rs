@@ -14,7 +14,7 @@ use mirror::{TargetProblem, verify_target};
 use mirror_plan::Target;
 use registry::{Client, Side};
 use serde::Serialize;
-use workspace::archive::{Archives, Finding, Severity};
+use workspace::archive::{ArchiveFinding, ArchiveSeverity, Archives};
 use workspace::{Need, Verification, Workspace};
 
 use crate::lookup_arguments::{all, wait};
@@ -142,10 +142,10 @@ fn of_workspace(found: &Verification) -> Result {
 }
 
 /// What is wrong, and what is only worth knowing.
-fn sorted(findings: &[Finding]) -> (Vec<String>, Vec<String>) {
-    let (notes, problems): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.severity() == Severity::Note);
-    let texts = |list: Vec<&Finding>| list.into_iter().map(ToString::to_string).collect();
+fn sorted(findings: &[ArchiveFinding]) -> (Vec<String>, Vec<String>) {
+    let (notes, problems): (Vec<&ArchiveFinding>, Vec<&ArchiveFinding>) =
+        findings.iter().partition(|finding| finding.severity() == ArchiveSeverity::Note);
+    let texts = |list: Vec<&ArchiveFinding>| list.into_iter().map(ToString::to_string).collect();
     (texts(problems), texts(notes))
 }
 
@@ -217,7 +217,7 @@ pub(crate) struct Progress(Mutex<Option<Instant>>);
 
 impl Progress {
     pub(crate) fn tell(&self, done: u64, of: u64) {
-        // Another thread is telling.
+        // Another thread is reporting.
         let Ok(mut last) = self.0.try_lock() else { return };
         let now = Instant::now();
         let begun = *last.get_or_insert(now);

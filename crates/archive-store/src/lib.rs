@@ -3,8 +3,8 @@
 //! The objects are the files of a workspace, with their names below a prefix: a workstation can
 //! copy them with any other tool. Content is not checked here: archives are, when they are pushed.
 
+mod archive_location;
 mod credentials_file;
-mod place;
 mod upload;
 
 use std::error::Error;
@@ -21,8 +21,8 @@ use object_store::path::Path as Key;
 use object_store::{Certificate, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt};
 use tokio::io::AsyncWriteExt;
 
+pub use archive_location::{ArchiveLocation, ArchiveLocationError};
 use credentials_file::CredentialsFile;
-pub use place::{Place, PlaceError};
 
 /// Ranges of a file that are fetched at the same time.
 const RANGES_AT_ONCE: usize = 8;
@@ -99,7 +99,7 @@ pub struct ArchiveStore {
     store: Arc<dyn ObjectStore>,
     /// The same store, where files are stored in parts.
     bucket: Option<AmazonS3>,
-    place: Place,
+    place: ArchiveLocation,
 }
 
 impl ArchiveStore {
@@ -107,18 +107,18 @@ impl ArchiveStore {
     ///
     /// # Errors
     /// The settings cannot be used.
-    pub fn open(place: &Place, settings: &Settings) -> Result<Self, StoreError> {
+    pub fn open(place: &ArchiveLocation, settings: &Settings) -> Result<Self, StoreError> {
         let unusable = |error: object_store::Error| StoreError::Settings {
             place: place.to_string(),
             reason: explain(&error),
         };
         match place {
-            Place::Bucket { bucket, .. } => {
+            ArchiveLocation::Bucket { bucket, .. } => {
                 let bucket = open_bucket(bucket, settings, unusable)?;
                 let store = Arc::new(bucket.clone());
                 Ok(Self { store, bucket: Some(bucket), place: place.clone() })
             }
-            Place::Directory(path) => {
+            ArchiveLocation::Directory(path) => {
                 std::fs::create_dir_all(path)
                     .map_err(|source| StoreError::Write { path: path.clone(), source })?;
                 let store = LocalFileSystem::new_with_prefix(path).map_err(unusable)?;
@@ -258,7 +258,9 @@ impl ArchiveStore {
     /// # Errors
     /// The store does not have the file, or refuses.
     pub async fn copy_to(&self, name: &str, to: &Self) -> Result<(), StoreError> {
-        if let (Place::Directory(from), Place::Directory(to_directory)) = (&self.place, &to.place) {
+        if let (ArchiveLocation::Directory(from), ArchiveLocation::Directory(to_directory)) =
+            (&self.place, &to.place)
+        {
             // Each store has its own root, so keys of one mean nothing to the other. Moving the file
             // needs no space, and is atomic.
             return std::fs::rename(from.join(name), to_directory.join(name)).map_err(|error| {
@@ -276,7 +278,7 @@ impl ArchiveStore {
         })
     }
 
-    /// Removes a file. One that does not exist is no error.
+    /// Removes a file. One that does not exist is not an error.
     ///
     /// # Errors
     /// The store refuses.
@@ -289,7 +291,7 @@ impl ArchiveStore {
 
     /// Removes a directory that has no files any more. A bucket has none.
     pub fn remove_directory(&self) {
-        if let Place::Directory(path) = &self.place {
+        if let ArchiveLocation::Directory(path) = &self.place {
             // Another run may use it.
             let _ = std::fs::remove_dir(path);
             let _ = path.parent().map(std::fs::remove_dir);

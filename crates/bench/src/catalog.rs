@@ -1,4 +1,5 @@
-//! `cargo xtask bench catalog`: a catalog as large as the largest, read, selected from, packed again.
+//! `cargo xtask bench catalog`: reads a catalog as large as the largest, selects from it and packs the
+//! result.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,20 +15,20 @@ use serde::Deserialize;
 use crate::launch::{self, Invocation, Usage};
 use crate::table::{megabytes, seconds, table};
 
-/// JSON per second, from the unpacked layer to the selected documents.
+/// Bytes of JSON per second, from the unpacked layer to the selected documents.
 const WANTED_RATE: f64 = 500e6;
-/// Memory beyond the catalog's own bytes.
+/// Memory in addition to the bytes of the catalog.
 const WANTED_MEMORY: u64 = 150_000_000;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How often each case is measured
+    /// Measure each case N times
     #[arg(long, value_name = "N", default_value = "5")]
     runs: NonZeroUsize,
-    /// A hundredth of the catalog, one run: only shows that the benchmark works
+    /// Use a hundredth of the catalog and one run; only shows that the benchmark works
     #[arg(long, alias = "quick")]
     short: bool,
-    /// The program `rebuild`, an example of the crate `catalog`
+    /// Measure this program, the example `rebuild` of the crate `catalog`
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
 }
@@ -48,7 +49,7 @@ struct Case {
     configuration: String,
 }
 
-/// What the program prints about a run. Times are seconds since its start of reading.
+/// What the program prints about a run. Times are seconds since it started to read.
 #[derive(Debug, Clone, Deserialize)]
 struct RunFigures {
     bytes: u64,
@@ -68,7 +69,7 @@ pub(crate) fn catalog(arguments: &Arguments) -> Result<()> {
     };
     let rebuild = &arguments.program;
     let opm = tools::path(Tool::Opm)?;
-    let work = tempfile::tempdir().context("making a folder for the catalog")?;
+    let work = tempfile::tempdir().context("creating a folder for the catalog")?;
     let folder = work.path().join("configs");
     let length = catalogs::write(shape, &folder)?;
     println!("catalog: {} packages, {} MB of JSON", shape.packages, megabytes(length));
@@ -87,7 +88,7 @@ pub(crate) fn catalog(arguments: &Arguments) -> Result<()> {
             samples.push(run(&invocation, work.path())?);
         }
         let best = samples.iter().min_by(|a, b| a.1.select.total_cmp(&b.1.select));
-        let (usage, figures) = best.context("no run was made")?;
+        let (usage, figures) = best.context("no run was measured")?;
         lines.push(line(case.name, usage, figures));
         verdicts.extend(judge(case.name, &samples));
     }
@@ -127,10 +128,10 @@ fn by_hand(
     for _ in 0..runs {
         samples.push(launch::measure(&by_hand, &log)?);
     }
-    let best = samples.iter().min_by_key(|usage| usage.wall).context("opm was not run")?;
-    let text = fs::read_to_string(&log).context("reading what jq printed")?;
+    let best = samples.iter().min_by_key(|usage| usage.wall).context("no run was measured")?;
+    let text = fs::read_to_string(&log).context("reading the output of jq")?;
     let bundles = text.matches(r#""schema":"olm.bundle""#).count();
-    ensure!(bundles > 0, "opm and jq selected nothing; `apt-get install jq` brings jq:\n{text}");
+    ensure!(bundles > 0, "opm and jq selected nothing; `apt-get install jq` installs jq:\n{text}");
     let mut cells = vec!["the first case by hand: opm render, jq".to_owned()];
     cells.extend(std::iter::repeat_n("-".to_owned(), 3));
     cells.extend([bundles.to_string(), format!("{:.1}", text.len() as f64 / 1e6), "-".to_owned()]);
@@ -161,7 +162,7 @@ fn cases(shape: Shape) -> Vec<Case> {
 fn run(invocation: &Invocation, work: &Path) -> Result<(Usage, RunFigures)> {
     let log = work.join("log");
     let usage = launch::measure(invocation, &log)?;
-    let text = fs::read_to_string(&log).context("reading what the program printed")?;
+    let text = fs::read_to_string(&log).context("reading the output of the program")?;
     let last = text.lines().last().unwrap_or_default();
     let figures = serde_json::from_str(last).with_context(|| format!("reading {last:?}"))?;
     Ok((usage, figures))
@@ -203,7 +204,7 @@ fn judge(name: &str, samples: &[(Usage, RunFigures)]) -> Vec<Vec<String>> {
             met(best >= WANTED_RATE),
         ],
         vec![
-            format!("{name}: memory beyond the catalog itself"),
+            format!("{name}: memory in addition to the catalog"),
             "≤ 150 MB".to_owned(),
             format!("{} MB", megabytes(beyond)),
             met(beyond <= WANTED_MEMORY),

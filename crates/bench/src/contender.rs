@@ -1,4 +1,4 @@
-//! Who is measured, and what each is told to do.
+//! The programs that are measured, and the command of each for a task.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,39 +16,41 @@ use crate::results::{Job, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     OcMirror,
-    /// Leaves the workspace and makes no archive.
+    /// Writes the workspace, but no archive.
     OcMirrorNoArchive,
-    /// Another oc-mirror, by its place among those that were named.
+    /// Another oc-mirror, by its index in [`Programs::others`].
     Other(u8),
-    /// One `skopeo copy` per image, so many at once; OCI layouts share a folder of blobs.
+    /// One `skopeo copy` per image, this many in parallel; OCI layouts share a folder of blobs.
     SkopeoCopy(u8),
     /// One `skopeo sync`.
     SkopeoSync,
-    /// One `regsync once` with so many images at once.
+    /// One `regsync once` with this many images in parallel.
     Regsync(u8),
 }
 
-/// Where the programs are. skopeo and xargs are on the PATH.
+/// Paths of the programs. skopeo and xargs are on the PATH.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) oc_mirror: PathBuf,
-    /// Other programs of this kind: the newest oc-mirror, or an older build of ours.
+    /// Other oc-mirrors to compare with: the newest oc-mirror v2, or an older build of ours.
     pub(crate) others: Vec<PathBuf>,
     pub(crate) regsync: PathBuf,
     /// Whether skopeo and regsync are left out.
     pub(crate) only_oc_mirror: bool,
+    /// Whether one setting of each peer is enough, to see that the benchmark works.
+    pub(crate) one_setting_each: bool,
 }
 
-/// One thing to do, for any contender.
+/// One task, for any contender.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task<'a> {
     pub(crate) job: Job,
     pub(crate) corpus: &'a Corpus,
     pub(crate) source: &'a RegistryHost,
-    /// Where disk content is written to, or read from.
+    /// The folder that content is written to or read from.
     pub(crate) disk: &'a Path,
     pub(crate) destination: Option<&'a RegistryHost>,
-    /// For lists, configurations and caches. Kept from run to run of one case.
+    /// For lists, configurations and caches. Kept between the runs of one case.
     pub(crate) scratch: &'a Path,
     /// The edition of the images on the disk, where that is the source.
     pub(crate) state: State,
@@ -62,13 +64,13 @@ pub(crate) const FIRST: &str = "first";
 pub(crate) const CHANGED: &str = "changed";
 
 impl Contender {
-    /// Who does a job, with so many other programs of our kind.
-    pub(crate) fn at(job: Job, others: usize) -> Vec<Self> {
+    /// The contenders for a job, with this many other oc-mirrors.
+    pub(crate) fn for_job(job: Job, others: usize) -> Vec<Self> {
         let others = (0..others).filter_map(|number| u8::try_from(number).ok()).map(Self::Other);
-        others.chain(Self::always_at(job).iter().copied()).collect()
+        others.chain(Self::always_for(job).iter().copied()).collect()
     }
 
-    fn always_at(job: Job) -> &'static [Self] {
+    fn always_for(job: Job) -> &'static [Self] {
         use Contender::{OcMirror, OcMirrorNoArchive, Regsync, SkopeoCopy, SkopeoSync};
         match job {
             Job::ToDisk => &[
@@ -97,7 +99,13 @@ impl Contender {
         }
     }
 
-    /// `skopeo sync` refuses to write into a folder that has an image already.
+    /// Whether it repeats a program with another setting.
+    pub(crate) fn is_further_setting(self) -> bool {
+        matches!(self, Self::SkopeoCopy(1 | 2 | 8) | Self::Regsync(1))
+    }
+
+    /// The states that a contender is measured in. `skopeo sync` does not write into a folder that
+    /// contains an image.
     pub(crate) fn states(self, job: Job) -> &'static [State] {
         match (self, job) {
             (Self::SkopeoSync, Job::ToDisk) => &[State::Cold],
@@ -119,19 +127,20 @@ impl Contender {
         matches!(self, Self::SkopeoCopy(_) | Self::SkopeoSync)
     }
 
-    /// The command that does a task. Writes what the command reads.
+    /// The command for a task. Writes the files that the command reads.
     pub(crate) fn invocation(self, programs: &Programs, task: &Task<'_>) -> Result<Invocation> {
         match self {
             Self::OcMirror => oc_mirror(programs, task, &[]),
             Self::OcMirrorNoArchive => oc_mirror(programs, task, &["--no-archive"]),
             Self::Other(number) => {
                 let program = programs.others.get(usize::from(number));
-                let oc_mirror = program.context("no such program")?.clone();
+                let oc_mirror = program.context("there is no such program")?.clone();
                 let invocation =
                     self::oc_mirror(&Programs { oc_mirror, ..programs.clone() }, task, &["--v2"])?;
-                // Its cache is not that of the user.
+                // It must not use the cache of the user.
                 let home = task.scratch.join("home");
-                fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+                fs::create_dir_all(&home)
+                    .with_context(|| format!("creating {}", home.display()))?;
                 let environment = BTreeMap::from([("HOME".to_owned(), home)]);
                 Ok(Invocation { environment, ..invocation })
             }
@@ -209,10 +218,10 @@ fn skopeo_copy(task: &Task<'_>, parallel: u8) -> Result<Invocation> {
     let parallel = parallel.to_string();
     let (lines, flags): (Vec<String>, Vec<&str>) = match task.job {
         Job::ToDisk => {
-            // skopeo makes the folder of an image, and none above it.
+            // skopeo creates the folder of an image, but not its parents.
             for folder in [FIRST, CHANGED].map(|folder| task.disk.join(folder)) {
                 fs::create_dir_all(&folder)
-                    .with_context(|| format!("making {}", folder.display()))?;
+                    .with_context(|| format!("creating {}", folder.display()))?;
             }
             let sources = task.corpus.references(task.source).enumerate();
             let line = |(n, source)| format!("docker://{source} {}", layout(task, n));
@@ -242,7 +251,7 @@ fn skopeo_copy(task: &Task<'_>, parallel: u8) -> Result<Invocation> {
     Ok(Invocation { environment: data_home(task), ..Invocation::new("xargs", &arguments) })
 }
 
-/// The layout of one image. The changed one lies beside the first, so that a disk can hold both.
+/// The layout of one image. The changed one is in another folder, so that a disk can hold both.
 fn layout(task: &Task<'_>, number: usize) -> String {
     let changed = task.state == State::Changed && number == 0 && task.job == Job::FromDisk;
     let folder = if changed { CHANGED } else { FIRST };
@@ -299,7 +308,7 @@ fn regsync(programs: &Programs, task: &Task<'_>, parallel: u8) -> Result<Invocat
     Ok(Invocation::new(&programs.regsync, &["once", "-c", &yaml]))
 }
 
-/// A home of its own for what skopeo remembers from run to run.
+/// A separate folder for the cache that skopeo keeps between runs.
 fn data_home(task: &Task<'_>) -> BTreeMap<String, PathBuf> {
     BTreeMap::from([("XDG_DATA_HOME".to_owned(), task.scratch.to_owned())])
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench helm`: the images of every chart of the data, with oc-mirror and with Helm.
+//! `cargo xtask bench helm`: finds the images of every chart of the data tier, with oc-mirror and with
+//! Helm.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -14,19 +15,19 @@ use crate::table::{megabytes, seconds, table};
 
 /// How much faster than `helm template` all charts together must be.
 const WANTED_RATIO: f64 = 5.0;
-/// For which charts are rendered, as oc-mirror does. A Helm that is built from its module assumes
-/// another version, which many charts refuse.
+/// The version that charts are rendered for, as oc-mirror does. A Helm that is built from its module
+/// assumes another version, which many charts do not support.
 const KUBE_VERSION: &str = "v1.34.0";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How often each chart is measured
+    /// Measure each chart N times
     #[arg(long, value_name = "N", default_value = "3")]
     runs: NonZeroUsize,
-    /// Three charts, one run: only shows that the benchmark works
+    /// Use three charts and one run; only shows that the benchmark works
     #[arg(long, alias = "quick")]
     short: bool,
-    /// The oc-mirror to measure
+    /// Measure this oc-mirror
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
 }
@@ -59,13 +60,13 @@ pub(crate) fn helm(arguments: &Arguments) -> Result<()> {
     if arguments.short {
         charts.truncate(3);
     }
-    let work = tempfile::tempdir().context("making a folder for the log")?;
+    let work = tempfile::tempdir().context("creating a folder for the log")?;
     let log = work.path().join("log");
     let (mut ours, mut theirs) = (Sum::default(), Sum::default());
     let (mut measured, mut refused) = (0, 0);
     for chart in &charts {
         let chart = chart.display().to_string();
-        // Without the schema of values, which oc-mirror does not check, either.
+        // oc-mirror does not check the schema of values, either.
         let template = ["template", "release-name", &chart, "--include-crds"];
         let more = ["--skip-schema-validation", "--kube-version", KUBE_VERSION];
         let template = Invocation::new(&helm, &[&template[..], &more].concat());
@@ -101,7 +102,7 @@ fn best(invocation: &Invocation, log: &Path, runs: usize) -> Result<Usage> {
     for _ in 0..runs {
         samples.push(launch::measure(invocation, log)?);
     }
-    samples.into_iter().min_by_key(|usage| usage.wall).context("no run was made")
+    samples.into_iter().min_by_key(|usage| usage.wall).context("no run was measured")
 }
 
 /// Folders and archives of charts, in the order of their names.

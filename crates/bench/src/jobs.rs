@@ -1,5 +1,5 @@
-//! One job after the other: each contender cold, then with nothing to do, then with one image
-//! changed.
+//! Measures one job after the other: each contender cold, then with nothing to do, then with one
+//! image changed.
 
 use std::fs;
 use std::mem::discriminant;
@@ -14,48 +14,51 @@ use tempfile::TempDir;
 use crate::contender::{CHANGED, Contender, Programs, Task};
 use crate::launch;
 use crate::results::{Job, Row, Sample, State};
-use crate::test_bed::{Destination, Edition, TestBed, forget_blob_info};
+use crate::test_bed::{Destination, Edition, TestBed, remove_blob_info_cache};
 use crate::traffic::{Traffic, Watch};
 
 /// A peer's setting that took this many times as long as the best peer is not measured again.
-const HOPELESS: u32 = 2;
-/// A registry writes its log once it has answered; this is how long that may take.
+const TOO_SLOW: u32 = 2;
+/// A registry writes its log after it has responded; this is how long that may take.
 const LOG_LAG: Duration = Duration::from_millis(50);
 
 const FIRST_ARCHIVE: &str = "mirror_000001.tar";
 const SECOND_ARCHIVE: &str = "mirror_000002.tar";
 
-/// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
-/// busier does so for all contenders.
+/// Measures all contenders at one job. They take turns, so that a change of the load on the machine
+/// affects all of them.
 pub(crate) fn measure(
     test_bed: &TestBed,
     programs: &Programs,
     job: Job,
     runs: usize,
 ) -> Result<Vec<Row>> {
-    let mut contenders = Contender::at(job, programs.others.len());
+    let mut contenders = Contender::for_job(job, programs.others.len());
     if programs.only_oc_mirror {
         contenders.retain(|contender| contender.is_oc_mirror());
     }
-    let mut carried: Vec<Carried> = Vec::new();
+    if programs.one_setting_each {
+        contenders.retain(|contender| !contender.is_further_setting());
+    }
+    let mut disks: Vec<PreparedDisk> = Vec::new();
     if job == Job::FromDisk {
         for contender in &contenders {
-            if !carried.iter().any(|carried| carried.suits(*contender)) {
-                carried.push(Carried::prepare(test_bed, programs, *contender)?);
+            if !disks.iter().any(|disk| disk.is_for(*contender)) {
+                disks.push(PreparedDisk::prepare(test_bed, programs, *contender)?);
             }
         }
     }
     let mut rows: Vec<Row> = Vec::new();
     for run in 1..=runs {
         for contender in &contenders {
-            if is_hopeless(*contender, &rows) {
+            if is_too_slow(*contender, &rows) {
                 continue;
             }
             println!("{job}, {contender}, run {run} of {runs}");
-            let carried = carried.iter().find(|carried| carried.suits(*contender));
-            let stand = ContenderRun::new(test_bed, programs, job, *contender, carried)?;
+            let prepared = disks.iter().find(|disk| disk.is_for(*contender));
+            let contender_run = ContenderRun::new(test_bed, programs, job, *contender, prepared)?;
             for state in contender.states(job) {
-                note(&mut rows, job, *state, *contender, stand.measure(*state)?);
+                add_sample(&mut rows, job, *state, *contender, contender_run.measure(*state)?);
             }
         }
     }
@@ -63,34 +66,33 @@ pub(crate) fn measure(
 }
 
 /// Adds a sample to its row.
-fn note(rows: &mut Vec<Row>, job: Job, state: State, contender: Contender, sample: Sample) {
+fn add_sample(rows: &mut Vec<Row>, job: Job, state: State, contender: Contender, sample: Sample) {
     match rows.iter_mut().find(|row| row.state == state && row.contender == contender) {
         Some(row) => row.samples.push(sample),
         None => rows.push(Row { job, state, contender, samples: vec![sample] }),
     }
 }
 
-/// Whether a peer was so slow at its cold run that repeating it tells nothing.
-fn is_hopeless(contender: Contender, rows: &[Row]) -> bool {
-    let is_peer =
-        |contender: Contender| !contender.is_ours() && !matches!(contender, Contender::Other(_));
-    let peers = || rows.iter().filter(|row| row.state == State::Cold && is_peer(row.contender));
+/// Whether a peer was so slow in its cold run that there is no need to repeat it.
+fn is_too_slow(contender: Contender, rows: &[Row]) -> bool {
+    let is_peer = |row: &&Row| row.state == State::Cold && !row.contender.is_oc_mirror();
+    let peers = || rows.iter().filter(is_peer);
     let best = peers().map(Row::best).min();
     let own = peers().find(|row| row.contender == contender).map(Row::best);
-    matches!((own, best), (Some(own), Some(best)) if own > best * HOPELESS)
+    matches!((own, best), (Some(own), Some(best)) if own > best * TOO_SLOW)
 }
 
 /// Content on a disk, ready to be pushed.
-struct Carried {
-    by: Contender,
+struct PreparedDisk {
+    contender: Contender,
     folder: TempDir,
 }
 
-impl Carried {
-    /// Mirrors both editions to disk, unmeasured.
+impl PreparedDisk {
+    /// Mirrors both editions to disk, without measuring it.
     fn prepare(test_bed: &TestBed, programs: &Programs, contender: Contender) -> Result<Self> {
         println!("preparing content for {contender}");
-        let (folder, scratch) = (test_bed.place()?, test_bed.place()?);
+        let (folder, scratch) = (test_bed.folder()?, test_bed.folder()?);
         let source = test_bed.source_host()?;
         let base = Task {
             job: Job::ToDisk,
@@ -102,19 +104,19 @@ impl Carried {
             state: State::Cold,
         };
         let log = scratch.path().join("log");
-        let quick = match contender {
+        let fast = match contender {
             Contender::SkopeoCopy(_) => Contender::SkopeoCopy(4),
             other => other,
         };
-        launch::measure(&quick.invocation(programs, &base)?, &log)?;
+        launch::measure(&fast.invocation(programs, &base)?, &log)?;
         if !contender.states(Job::FromDisk).contains(&State::Changed) {
-            return Ok(Self { by: contender, folder });
+            return Ok(Self { contender, folder });
         }
         test_bed.serve(Edition::Changed)?;
         let changed = match contender {
-            // The layout of the changed image beside the others, its blobs among theirs.
+            // The changed image gets its own layout; its blobs are in the shared folder.
             Contender::SkopeoCopy(_) => {
-                let mut invocation = quick.invocation(programs, &base)?;
+                let mut invocation = fast.invocation(programs, &base)?;
                 let reference = test_bed.corpus.references(&source).next();
                 let reference = reference.context("the corpus is empty")?;
                 let layout = folder.path().join(CHANGED).join("0");
@@ -124,7 +126,7 @@ impl Carried {
                 invocation.arguments[1] = list.display().to_string();
                 launch::measure(&invocation, &log)
             }
-            _ => launch::measure(&quick.invocation(programs, &base)?, &log),
+            _ => launch::measure(&fast.invocation(programs, &base)?, &log),
         };
         test_bed.serve(Edition::First)?;
         changed?;
@@ -133,22 +135,22 @@ impl Carried {
             let second = folder.path().join(SECOND_ARCHIVE);
             ensure!(second.exists(), "{contender} wrote no {SECOND_ARCHIVE}:\n{output}");
         }
-        Ok(Self { by: contender, folder })
+        Ok(Self { contender, folder })
     }
 
-    /// Whether this is what a contender reads. How many images are copied at once makes no
-    /// difference to what is on the disk.
-    fn suits(&self, contender: Contender) -> bool {
-        match (self.by, contender) {
+    /// Whether a contender reads this content. It does not depend on how many images are copied in
+    /// parallel.
+    fn is_for(&self, contender: Contender) -> bool {
+        match (self.contender, contender) {
             (Contender::Other(one), Contender::Other(other)) => one == other,
             (one, other) => discriminant(&one) == discriminant(&other),
         }
     }
 
-    /// Puts an archive where it is pushed from. The file is shared, because it is only read.
-    fn bring(&self, archive: &str, to: &Path) -> Result<()> {
+    /// Links an archive into the folder that it is pushed from. It is only read.
+    fn link_archive(&self, archive: &str, to: &Path) -> Result<()> {
         fs::hard_link(self.folder.path().join(archive), to.join(archive))
-            .with_context(|| format!("bringing {archive}"))
+            .with_context(|| format!("linking {archive}"))
     }
 }
 
@@ -158,7 +160,7 @@ struct ContenderRun<'a> {
     programs: &'a Programs,
     job: Job,
     contender: Contender,
-    carried: Option<&'a Carried>,
+    prepared: Option<&'a PreparedDisk>,
     disk: TempDir,
     scratch: TempDir,
     source: RegistryHost,
@@ -171,7 +173,7 @@ impl<'a> ContenderRun<'a> {
         programs: &'a Programs,
         job: Job,
         contender: Contender,
-        carried: Option<&'a Carried>,
+        prepared: Option<&'a PreparedDisk>,
     ) -> Result<Self> {
         let destination = match job {
             Job::ToDisk => None,
@@ -186,9 +188,9 @@ impl<'a> ContenderRun<'a> {
             programs,
             job,
             contender,
-            carried,
-            disk: test_bed.place()?,
-            scratch: test_bed.place()?,
+            prepared,
+            disk: test_bed.folder()?,
+            scratch: test_bed.folder()?,
             source: test_bed.source_host()?,
             destination,
         })
@@ -204,7 +206,7 @@ impl<'a> ContenderRun<'a> {
 
     fn measure_on(&self, state: State) -> Result<Sample> {
         if state == State::Cold {
-            forget_blob_info()?;
+            remove_blob_info_cache()?;
         }
         let disk = self.disk(state)?;
         let task = Task {
@@ -243,14 +245,14 @@ impl<'a> ContenderRun<'a> {
 
     /// The folder to work on, with what this state needs in it.
     fn disk(&self, state: State) -> Result<PathBuf> {
-        let Some(carried) = self.carried else { return Ok(self.disk.path().to_owned()) };
+        let Some(prepared) = self.prepared else { return Ok(self.disk.path().to_owned()) };
         if !matches!(self.contender, Contender::OcMirror | Contender::Other(_)) {
-            return Ok(carried.folder.path().to_owned());
+            return Ok(prepared.folder.path().to_owned());
         }
         match state {
-            State::Cold => carried.bring(FIRST_ARCHIVE, self.disk.path())?,
+            State::Cold => prepared.link_archive(FIRST_ARCHIVE, self.disk.path())?,
             State::Warm => {}
-            State::Changed => carried.bring(SECOND_ARCHIVE, self.disk.path())?,
+            State::Changed => prepared.link_archive(SECOND_ARCHIVE, self.disk.path())?,
         }
         Ok(self.disk.path().to_owned())
     }
@@ -278,10 +280,10 @@ mod tests {
             };
             let nothing = Traffic::default();
             let sample = Sample { usage, source: nothing, destination: nothing };
-            note(&mut rows, Job::ToDisk, State::Cold, contender, sample);
+            add_sample(&mut rows, Job::ToDisk, State::Cold, contender, sample);
         }
-        let hopeless =
-            Contender::at(Job::ToDisk, 0).into_iter().filter(|peer| is_hopeless(*peer, &rows));
-        assert_eq!(hopeless.collect::<Vec<_>>(), [Contender::SkopeoSync]);
+        let too_slow =
+            Contender::for_job(Job::ToDisk, 0).into_iter().filter(|peer| is_too_slow(*peer, &rows));
+        assert_eq!(too_slow.collect::<Vec<_>>(), [Contender::SkopeoSync]);
     }
 }

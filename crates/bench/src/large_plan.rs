@@ -1,4 +1,4 @@
-//! A synthetic mirror of 100,000 images, planned and split: a process of its own, so that its memory
+//! Plans and splits a synthetic mirror of 100,000 images, in a separate process, so that its memory
 //! can be measured.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(crate) struct Size {
     pub(crate) shards: NonZeroU32,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Split {
     pub(crate) images: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Split {
     /// Bytes of the shards with the least and the most to do.
     pub(crate) least: u64,
     pub(crate) most: u64,
-    /// Text of all parts.
+    /// Bytes of all parts.
     pub(crate) written: usize,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn split_large_plan(size: Size) -> Result<Split> {
     let direction = Direction { mode: Mode::MirrorToMirror, target };
     let own = size.blobs / size.images.max(1);
     let mut failure = None;
-    // Trees are made one by one: a plan keeps them in a compact form.
+    // Trees are generated one by one: a plan keeps them in a compact form.
     let images = (0..size.images)
         .map_while(|number| found(number, own).map_err(|error| failure = Some(error)).ok());
     let plan = plan(direction, images, &Nothing);

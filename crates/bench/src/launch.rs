@@ -1,8 +1,8 @@
-//! Runs a command and tells what it used: time, processor, memory.
+//! Runs a command and reports what it used: time, processor time, memory.
 //!
 //! The kernel keeps the largest memory over all children of a process, and counts a child as
-//! large as its parent until it has started its program. So each command is run by a small process
-//! of its own, which is this program again.
+//! large as its parent until it has started its program. So a separate small process runs each
+//! command: this program with the subcommand `launch`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-/// How many lines of a failed command's output are shown.
-const SHOWN_OF_FAILURE: usize = 12;
+/// How many lines of a failed command's output are part of the error.
+const LINES_OF_FAILURE: usize = 12;
 
 /// A command to run.
 #[derive(Debug, Clone)]
@@ -30,11 +30,11 @@ pub(crate) struct Invocation {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub(crate) wall: Duration,
-    /// How long it then took until all that was written was on the disk, where that was measured.
+    /// How long it took afterwards until all written data was on the disk, where that was measured.
     pub(crate) sync: Duration,
     /// User and system time together.
     pub(crate) cpu: Duration,
-    /// The most memory that any one process had, in bytes.
+    /// The largest memory of any one process, in bytes.
     pub(crate) peak: u64,
 }
 
@@ -51,15 +51,16 @@ impl Invocation {
     }
 
     /// This program with these arguments.
-    pub(crate) fn of_ourselves(arguments: &[&str]) -> Result<Self> {
-        let program = std::env::current_exe().context("looking for this program's own file")?;
+    pub(crate) fn of_this_program(arguments: &[&str]) -> Result<Self> {
+        let program = std::env::current_exe().context("finding the file of this program")?;
         Ok(Self::new(program, arguments))
     }
 }
 
-/// Runs it to its end. What it prints goes to a file, which is shown when it fails.
+/// Runs it to its end. Its output is written to `log`, whose last lines are part of the error if it
+/// fails.
 pub(crate) fn measure(invocation: &Invocation, log: &Path) -> Result<Usage> {
-    let launcher = Invocation::of_ourselves(&["launch"])?;
+    let launcher = Invocation::of_this_program(&["launch"])?;
     let output = Command::new(&launcher.program)
         .args(&launcher.arguments)
         .arg(log)
@@ -74,30 +75,30 @@ pub(crate) fn measure(invocation: &Invocation, log: &Path) -> Result<Usage> {
     ensure!(output.status.success(), "launching `{}` failed", line());
     let result: LaunchResult =
         serde_json::from_slice(&output.stdout).context("reading the launcher's report")?;
-    let said = || {
+    let last_lines = || {
         let text = fs::read_to_string(log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN_OF_FAILURE)..].join("\n")
+        lines[lines.len().saturating_sub(LINES_OF_FAILURE)..].join("\n")
     };
-    ensure!(result.success, "`{}` failed:\n{}", line(), said());
+    ensure!(result.success, "`{}` failed:\n{}", line(), last_lines());
     Ok(result.usage)
 }
 
-/// The launcher's side: runs the command and prints what it used.
-pub(crate) fn launched(log: &Path, command: &[OsString]) -> Result<()> {
-    let (program, arguments) = command.split_first().context("there is no command to launch")?;
-    let said = File::create(log).with_context(|| format!("creating {}", log.display()))?;
-    let also = said.try_clone().context("sharing the log")?;
-    let began = Instant::now();
+/// The launcher: runs the command and prints what it used.
+pub(crate) fn launch(log: &Path, command: &[OsString]) -> Result<()> {
+    let (program, arguments) = command.split_first().context("expected a command to launch")?;
+    let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+    let errors = output.try_clone().context("sharing the log")?;
+    let start = Instant::now();
     let status = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(said)
-        .stderr(also)
+        .stdout(output)
+        .stderr(errors)
         .status()
         .with_context(|| format!("starting {}", program.display()))?;
-    let wall = began.elapsed();
-    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("asking what it used")?;
+    let wall = start.elapsed();
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("reading the resource usage")?;
     let micros = |time: nix::sys::time::TimeVal| {
         let whole = time.tv_sec() * 1_000_000 + time.tv_usec();
         Duration::from_micros(u64::try_from(whole).unwrap_or_default())

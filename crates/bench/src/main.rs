@@ -1,5 +1,5 @@
-//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm; charts and Helm; mirrors
-//! with many workers. `cargo xtask bench` builds and runs it.
+//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm; charts and Helm;
+//! mirrors with many workers. `cargo xtask bench` builds and runs it.
 
 mod catalog;
 mod contender;
@@ -8,10 +8,10 @@ mod helm;
 mod jobs;
 mod large_plan;
 mod launch;
-mod line;
 mod memory;
 mod results;
 mod shards;
+mod slow_link;
 mod table;
 mod targets;
 mod test_bed;
@@ -41,13 +41,13 @@ struct Bench {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Images from registry to disk, from disk to registry, from registry to registry
+    /// Mirror images from registry to disk, from disk to registry, from registry to registry
     Mirror(Arguments),
-    /// A catalog of 300 MB read, selected from and packed again
+    /// Read a catalog of 300 MB, select from it and pack the result
     Catalog(catalog::Arguments),
-    /// The images of charts, found by rendering
+    /// Find the images of charts by rendering them
     Helm(helm::Arguments),
-    /// Mirrors with 1, 2, 4 and 8 workers, each behind a slow line of its own
+    /// Mirror with 1, 2, 4 and 8 workers, each behind its own slow link
     Shards(shards::Arguments),
     /// Plan a synthetic mirror, and write the part of each shard
     #[command(hide = true)]
@@ -55,12 +55,12 @@ enum Command {
     /// Run a command, and print what it used
     #[command(hide = true)]
     Launch {
-        /// File for what the command prints
+        /// File for the output of the command
         log: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Copy files and hash them on the way
+    /// Copy and hash files
     #[command(hide = true)]
     HashAndCopy {
         /// File with one path per line
@@ -71,19 +71,19 @@ enum Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Measure this part alone; may be given several times
+    /// Measure only this part; can be repeated
     #[arg(long, value_enum, value_name = "PART")]
     only: Vec<Part>,
-    /// How often each case is measured
+    /// Measure each case N times
     #[arg(long, value_name = "N", default_value = "3")]
     runs: NonZeroUsize,
-    /// A hundredth of the corpus, one run: only shows that the benchmark works
+    /// Use a hundredth of the corpus, one run and one setting of each peer; only shows that the benchmark works
     #[arg(long, alias = "quick")]
     short: bool,
-    /// The oc-mirror to measure
+    /// Measure this oc-mirror
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
-    /// Another oc-mirror to compare with, such as the newest one or an older build; may be given several times
+    /// Compare with this oc-mirror, such as the newest one or an older build; can be repeated
     #[arg(long, value_name = "FILE")]
     peer: Vec<PathBuf>,
     /// Compare with the programs of `--peer` only, not with skopeo and regsync
@@ -91,7 +91,7 @@ struct Arguments {
     only_peers: bool,
 }
 
-/// What can be measured by itself.
+/// What can be measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Registry to disk
@@ -100,11 +100,11 @@ enum Part {
     FromDisk,
     /// Registry to registry
     Across,
-    /// Registry to disk over a slow line
+    /// Registry to disk over a slow link
     Line,
     /// Memory with few and with many images
     Memory,
-    /// A thousand tiny images, and the same again
+    /// A thousand tiny images, cold and with nothing to do
     Tiny,
 }
 
@@ -117,7 +117,7 @@ fn run(command: Command) -> Result<()> {
         Command::SplitPlan { images, blobs, shards, result } => {
             shards::split_plan(large_plan::Size { images, blobs, shards }, &result)
         }
-        Command::Launch { log, command } => launch::launched(&log, &command),
+        Command::Launch { log, command } => launch::launch(&log, &command),
         Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
     }
 }
@@ -131,6 +131,7 @@ fn mirror(arguments: &Arguments) -> Result<()> {
         others: arguments.peer.iter().map(find).collect::<Result<_>>()?,
         regsync: tools::path(Tool::Regsync)?,
         only_oc_mirror: arguments.only_peers,
+        one_setting_each: arguments.short,
     };
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
     let runs = if arguments.short { 1 } else { arguments.runs.get() };
@@ -152,7 +153,7 @@ fn mirror(arguments: &Arguments) -> Result<()> {
         results.floor = Some(floor::measure(&test_bed, runs)?);
     }
     if chosen(Part::Line) {
-        results.line = line::measure(&test_bed, &programs, runs)?;
+        results.link = slow_link::measure(&test_bed, &programs, runs)?;
     }
     if chosen(Part::Memory) {
         let many = if arguments.short { 600 } else { 6_000 };

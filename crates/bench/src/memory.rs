@@ -12,11 +12,11 @@ use crate::results::{Footprint, Job, State};
 use crate::test_bed::TestBed;
 
 const ARCHIVE: &str = "mirror_000001.tar";
-/// The few.
+/// How many images are few.
 const FEW: usize = 60;
 
-/// Measures all jobs with few and with `many` tiny images. The registries are quick ones of this
-/// process: what they need does not count.
+/// Measures all jobs with few and with `many` tiny images. The registries run in this
+/// process: their memory does not count.
 pub(crate) fn measure(
     test_bed: &TestBed,
     programs: &Programs,
@@ -28,13 +28,13 @@ pub(crate) fn measure(
         let corpus = Corpus::tiny(images)?;
         let source = LabRegistry::start(Settings::default())?;
         corpus.fill(&source)?;
-        let (disk, carried) = (test_bed.place()?, test_bed.place()?);
-        let (workspace, scratch) = (test_bed.place()?, test_bed.place()?);
+        let (disk, other_side) = (test_bed.folder()?, test_bed.folder()?);
+        let (workspace, scratch) = (test_bed.folder()?, test_bed.folder()?);
         for job in [Job::ToDisk, Job::FromDisk, Job::Across] {
             let destination = LabRegistry::start(Settings::default())?;
             let folder = match job {
                 Job::ToDisk => disk.path(),
-                Job::FromDisk => carried.path(),
+                Job::FromDisk => other_side.path(),
                 Job::Across => workspace.path(),
             };
             let task = Task {
@@ -52,8 +52,8 @@ pub(crate) fn measure(
                 .with_context(|| format!("{job} with {images} tiny images"))?;
             footprints.push(Footprint { job, images, usage });
             if job == Job::ToDisk {
-                fs::rename(disk.path().join(ARCHIVE), carried.path().join(ARCHIVE))
-                    .context("carrying the archive over")?;
+                fs::rename(disk.path().join(ARCHIVE), other_side.path().join(ARCHIVE))
+                    .context("moving the archive")?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What was measured, as values.
+//! The results of measurements.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::launch::Usage;
 use crate::test_bed::TestBed;
 use crate::traffic::Traffic;
 
-/// From where to where.
+/// Where content is read and where it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
     ToDisk,
@@ -59,13 +59,13 @@ impl fmt::Display for State {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) usage: Usage,
-    /// At the source registry; nothing where the source is a disk.
+    /// At the source registry; zero if the source is a disk.
     pub(crate) source: Traffic,
-    /// At the destination registry; nothing where the destination is a disk.
+    /// At the destination registry; zero if the destination is a disk.
     pub(crate) destination: Traffic,
 }
 
-/// All runs of one contender at one case.
+/// All runs of one contender in one case.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) job: Job,
@@ -75,7 +75,7 @@ pub(crate) struct Row {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Memory of oc-mirror with so many images.
+/// Memory of oc-mirror with this many images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Footprint {
     pub(crate) job: Job,
@@ -92,18 +92,18 @@ pub(crate) struct TinyRun {
     pub(crate) usage: Usage,
 }
 
-/// Everything.
+/// All results of `bench mirror`.
 #[derive(Debug, Clone)]
 pub(crate) struct Results {
-    /// How many images the corpus has, and its blobs' bytes, each counted once.
+    /// How many images the corpus has, and the bytes of its blobs, each counted once.
     pub(crate) images: usize,
     pub(crate) unique_bytes: u64,
     pub(crate) rows: Vec<Row>,
     /// Hashing and copying the corpus.
     pub(crate) floor: Option<Vec<Usage>>,
-    /// Registry to disk over the slow line, and the rate of that line in bytes per second.
-    pub(crate) line: Vec<Sample>,
-    pub(crate) line_rate: u64,
+    /// Registry to disk over the slow link, and the rate of that link in bytes per second.
+    pub(crate) link: Vec<Sample>,
+    pub(crate) link_rate: u64,
     pub(crate) memory: Vec<Footprint>,
     pub(crate) tiny: Vec<TinyRun>,
 }
@@ -115,8 +115,8 @@ impl Results {
             unique_bytes: test_bed.corpus.unique_bytes(),
             rows: Vec::new(),
             floor: None,
-            line: Vec::new(),
-            line_rate: crate::line::LINK.total,
+            link: Vec::new(),
+            link_rate: crate::slow_link::LINK.total,
             memory: Vec::new(),
             tiny: Vec::new(),
         }
@@ -129,12 +129,12 @@ impl Results {
 }
 
 impl Row {
-    /// The quickest run. Whatever else a machine does can only slow a run down.
+    /// The fastest run. Other load on the machine can only slow a run down.
     pub(crate) fn best(&self) -> Duration {
         self.samples.iter().map(|sample| sample.usage.wall).min().unwrap_or_default()
     }
 
-    /// The quickest run, counted until what it wrote was on the disk: until a medium can be removed.
+    /// The fastest run, measured until all written data was on the disk and a medium could be removed.
     pub(crate) fn on_disk(&self) -> Duration {
         let times = self.samples.iter().map(|sample| sample.usage.wall + sample.usage.sync);
         times.min().unwrap_or_default()
@@ -144,8 +144,8 @@ impl Row {
         median(self.samples.iter().map(|sample| sample.usage.wall))
     }
 
-    /// The least processor time. Memory that a virtual machine is given on first use costs as much
-    /// as the work itself, and is not the program's doing.
+    /// The least processor time. A virtual machine allocates memory on its first use, which can take
+    /// as long as the work itself and does not depend on the program.
     pub(crate) fn cpu(&self) -> Duration {
         self.samples.iter().map(|sample| sample.usage.cpu).min().unwrap_or_default()
     }

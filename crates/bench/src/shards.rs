@@ -1,8 +1,8 @@
-//! `cargo xtask bench shards`: one mirror with 1, 2, 4 and 8 workers, each behind a slow line of its
-//! own; and how long it takes to plan and split a very large one.
+//! `cargo xtask bench shards`: one mirror with 1, 2, 4 and 8 workers, each behind its own slow link;
+//! and how long it takes to plan and split a very large one.
 //!
 //! Workers are processes that do what the pods of a Job do (`oc-mirror shard`). Each has a
-//! `registries.conf` that leads to the source over its own line.
+//! `registries.conf` that redirects the source to its own link.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,32 +21,32 @@ use crate::table::{megabytes, seconds, table};
 use crate::test_bed::{Destination, TestBed};
 use crate::traffic::{Traffic, Watch};
 
-/// What each worker is behind.
+/// The link of each worker.
 const LINK: Link =
     Link { round_trip: Duration::from_millis(40), per_connection: 8_000_000, total: 8_000_000 };
 const WORKERS: [u32; 4] = [1, 2, 4, 8];
-/// Of what so many workers could do at best.
+/// The required share of a linear speedup.
 const WANTED_SHARE: f64 = 0.9;
-/// Of all processors, so that the lines are what is waited for.
+/// The largest allowed use of all processors, so that the links are the bottleneck.
 const MOST_BUSY: f64 = 0.8;
-/// The large plan.
+/// Limits for the large plan.
 const MOST_SECONDS: u64 = 60;
 const MOST_BYTES: u64 = 1_000_000_000;
-/// The benchmark's corpus is larger than its share of a line allows.
+/// The whole corpus would take too long over these links.
 const SHRINK: u64 = 2;
 const TLS: [&str; 2] = ["--src-tls-verify=false", "--dest-tls-verify=false"];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A hundredth of the corpus, 1 and 2 workers, a hundredth of the large plan: only shows that the benchmark works
+    /// Use a hundredth of the corpus and of the large plan, with 1 and 2 workers; only shows that the benchmark works
     #[arg(long, alias = "quick")]
     short: bool,
-    /// The oc-mirror to measure
+    /// Measure this oc-mirror
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
 }
 
-/// A mirror by so many workers.
+/// A mirror with this many workers.
 struct Case {
     workers: u32,
     /// From the start of the command until the plan is stored.
@@ -54,7 +54,7 @@ struct Case {
     /// From the start of the first worker to the end of the last.
     transferred: Duration,
     published: Duration,
-    /// Of all processors, while content was transferred.
+    /// The used share of all processors, while content was transferred.
     busy: f64,
     /// The longest processor time and the largest memory of a worker.
     worker: Usage,
@@ -72,7 +72,7 @@ pub(crate) fn shards(arguments: &Arguments) -> Result<()> {
     let large = Size {
         images: 100_000 / part,
         blobs: 1_000_000 / part,
-        shards: NonZeroU32::new(16).context("no shards")?,
+        shards: NonZeroU32::new(16).context("expected at least one shard")?,
     };
     let (split, usage) = measure_split(large)?;
     let test_bed = TestBed::prepare(shrink)?;
@@ -86,7 +86,7 @@ pub(crate) fn shards(arguments: &Arguments) -> Result<()> {
     );
     let mut cases = Vec::new();
     for count in workers {
-        println!("{count} worker(s)");
+        println!("{count} worker{}", if *count == 1 { "" } else { "s" });
         cases.push(measure(&test_bed, &program, *count)?);
     }
     println!("\n{}", render(&cases));
@@ -98,46 +98,46 @@ fn measure(test_bed: &TestBed, program: &Path, workers: u32) -> Result<Case> {
     let source = test_bed.source_host()?.to_string();
     let Destination { registry, .. } = &test_bed.destination()?;
     let target = format!("docker://{}/bench", registry.host()?);
-    let place = test_bed.place()?;
+    let work = test_bed.folder()?;
     let write = |name: &str, text: &str| -> Result<PathBuf> {
-        let path = place.path().join(name);
+        let path = work.path().join(name);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     };
     let configuration = write("isc.yaml", &test_bed.corpus.image_set(&test_bed.source_host()?))?;
-    let workspace = |name: &str| format!("file://{}", place.path().join(name).display());
-    let (configuration, out) = (configuration.display().to_string(), place.path().join("job"));
+    let workspace = |name: &str| format!("file://{}", work.path().join(name).display());
+    let (configuration, out) = (configuration.display().to_string(), work.path().join("job"));
     let (out_text, count) = (out.display().to_string(), workers.to_string());
     let data = workspace("data");
     let plan = ["job", "-c", &configuration, "--workspace", &data, "--shards", &count];
     let more = ["--image", "oc-mirror", "--out", &out_text, TLS[0], TLS[1], &target];
     let plan = Invocation::new(program, &[&plan[..], &more].concat());
-    let planned = launch::measure(&plan, &place.path().join("plan.log"))?.wall;
+    let planned = launch::measure(&plan, &work.path().join("plan.log"))?.wall;
     let run = stored_run(&out)?;
 
-    let mut lines = Vec::new();
+    let mut links = Vec::new();
     let mut shards = Vec::new();
     for index in 0..workers {
-        let line = SlowLink::start(test_bed.source.address(), LINK)?;
+        let link = SlowLink::start(test_bed.source.address(), LINK)?;
         let conf = format!(
             "[[registry]]\nprefix = \"{source}\"\nlocation = \"{}\"\ninsecure = true\n",
-            line.address()
+            link.address()
         );
         write(&format!("home-{index}/containers/registries.conf"), &conf)?;
-        lines.push(line);
+        links.push(link);
         let (index_text, own) = (index.to_string(), workspace(&format!("shard-{index}")));
         let shard = ["shard", "--run", &run, "--index", &index_text, "--workspace", &own];
         let mut shard = Invocation::new(program, &[&shard[..], &TLS].concat());
-        let home = place.path().join(format!("home-{index}"));
+        let home = work.path().join(format!("home-{index}"));
         shard.environment = BTreeMap::from([("XDG_CONFIG_HOME".to_owned(), home)]);
-        shards.push((shard, place.path().join(format!("shard-{index}.log"))));
+        shards.push((shard, work.path().join(format!("shard-{index}.log"))));
     }
     test_bed.settle();
     let watches = (Watch::start(&test_bed.source)?, Watch::start(registry)?);
-    let (before, began) = (Processors::now()?, Instant::now());
+    let (before, start) = (Processors::now()?, Instant::now());
     let ended: Vec<Result<Usage>> = thread::scope(|scope| {
         let started: Vec<_> = shards
             .iter()
@@ -146,14 +146,14 @@ fn measure(test_bed: &TestBed, program: &Path, workers: u32) -> Result<Case> {
         let panicked = || Err(anyhow::anyhow!("a worker could not be measured"));
         started.into_iter().map(|shard| shard.join().unwrap_or_else(|_| panicked())).collect()
     });
-    let (transferred, after) = (began.elapsed(), Processors::now()?);
+    let (transferred, after) = (start.elapsed(), Processors::now()?);
     let used = ended.into_iter().collect::<Result<Vec<_>>>()?;
     let sizes = test_bed.corpus.blobs();
     let (source, destination) = (watches.0.traffic(&sizes)?, watches.1.traffic(&sizes)?);
     let own = workspace("publish");
     let publish = ["shard", "--run", &run, "--publish", "--workspace", &own, TLS[0], TLS[1]];
     let publish = Invocation::new(program, &[&publish[..], &[&target]].concat());
-    let published = launch::measure(&publish, &place.path().join("publish.log"))?.wall;
+    let published = launch::measure(&publish, &work.path().join("publish.log"))?.wall;
     let most = |of: fn(&Usage) -> Duration| used.iter().map(of).max().unwrap_or_default();
     let worker = Usage {
         wall: most(|usage| usage.wall),
@@ -171,10 +171,10 @@ fn stored_run(out: &Path) -> Result<String> {
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let mut words = text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     let run = words.find(|word| word.starts_with("docker://") && word.contains("@sha256:"));
-    run.map(str::to_owned).with_context(|| format!("{} names no run", path.display()))
+    run.map(str::to_owned).with_context(|| format!("{} does not name a run", path.display()))
 }
 
-/// What the processors of this machine did since it started, in ticks.
+/// Time of all processors since this machine started, in ticks.
 struct Processors {
     idle: u64,
     all: u64,
@@ -204,15 +204,15 @@ impl Processors {
 
 fn measure_split(size: Size) -> Result<(Split, Usage)> {
     println!("planning {} images", size.images);
-    let folder = tempfile::tempdir().context("making a folder for the large plan")?;
+    let folder = tempfile::tempdir().context("creating a folder for the large plan")?;
     let result = folder.path().join("split.json");
     let words = [size.images.to_string(), size.blobs.to_string(), size.shards.to_string()];
     let result_text = result.display().to_string();
     let arguments = ["split-plan", &words[0], &words[1], &words[2], &result_text];
     let usage =
-        launch::measure(&Invocation::of_ourselves(&arguments)?, &folder.path().join("log"))?;
-    let text = fs::read(&result).context("reading what became of the large plan")?;
-    let split = serde_json::from_slice(&text).context("reading what became of the large plan")?;
+        launch::measure(&Invocation::of_this_program(&arguments)?, &folder.path().join("log"))?;
+    let text = fs::read(&result).context("reading the result of the large plan")?;
+    let split = serde_json::from_slice(&text).context("reading the result of the large plan")?;
     Ok((split, usage))
 }
 
@@ -266,7 +266,7 @@ impl Case {
     }
 }
 
-/// How fast a case is, of what its workers could do if each were as fast as the one alone.
+/// The speed of a case as a share of a linear speedup: 1 if each worker is as fast as one alone.
 fn share(cases: &[Case], case: &Case, time: fn(&Case) -> Duration) -> Option<f64> {
     let one = cases.iter().find(|case| case.workers == 1)?;
     let ratio = time(one).as_secs_f64() / time(case).as_secs_f64();
@@ -288,16 +288,16 @@ fn verdicts(cases: &[Case], bytes: u64, size: &Size, (split, usage): (&Split, &U
     let busiest = cases.iter().map(|case| case.busy).fold(0.0, f64::max);
     lines.push(vec![
         "processors while content is transferred".to_owned(),
-        format!("≤ {:.0} %", MOST_BUSY * 100.0),
+        format!("< {:.0} %", MOST_BUSY * 100.0),
         format!("{:.0} %", busiest * 100.0),
-        met(busiest <= MOST_BUSY),
+        met(busiest < MOST_BUSY),
     ]);
     let is_once = |case: &Case| {
         (case.source.blob_bytes, case.source.blob_bytes_again, case.destination.uploads_again)
             == (bytes, 0, 0)
     };
     lines.push(vec![
-        "bytes from the source, uploads of a blob that is there".to_owned(),
+        "bytes from the source, uploads of an existing blob".to_owned(),
         format!("{} MB each time, 0", megabytes(bytes)),
         match cases.iter().find(|case| !is_once(case)) {
             None => "the same".to_owned(),
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_disk_is_not_being_busy() {
+    fn time_that_waits_for_a_disk_is_idle_time() {
         let before = Processors::parse("cpu  10 0 10 100 0 0 0 0 0 0\ncpu0 1 1").unwrap();
         let after = Processors::parse("cpu  30 0 40 130 20 0 0 0 0 0\ncpu0 1 1").unwrap();
         assert!((after.busy_since(&before) - 0.5).abs() < 1e-9);

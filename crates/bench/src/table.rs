@@ -1,4 +1,4 @@
-//! Results as text: Markdown, which reads well on a terminal too.
+//! Results as Markdown, which is readable on a terminal, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) fn environment(test_bed: &TestBed, runs: usize) -> String {
     )
 }
 
-/// All that was measured, then the targets.
+/// All measurements, then the targets.
 pub(crate) fn render(results: &Results) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail, so the results of writeln! are dropped here.
@@ -45,9 +45,9 @@ pub(crate) fn render(results: &Results) -> String {
     if let Some(floor) = &results.floor {
         let _ = writeln!(text, "### hashing + copying, no network\n\n{}", usages(floor));
     }
-    if !results.line.is_empty() {
-        let runs: Vec<Usage> = results.line.iter().map(|sample| sample.usage).collect();
-        let _ = writeln!(text, "### registry → disk over a slow line\n\n{}", usages(&runs));
+    if !results.link.is_empty() {
+        let runs: Vec<Usage> = results.link.iter().map(|sample| sample.usage).collect();
+        let _ = writeln!(text, "### registry → disk over a slow link\n\n{}", usages(&runs));
     }
     let judged = verdicts(results).into_iter().map(|verdict| {
         let met = if verdict.met { "met" } else { "**not met**" };

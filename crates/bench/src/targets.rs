@@ -7,7 +7,7 @@ use crate::results::{Job, Results, Row, Sample, State, TinyRun};
 
 const MB: f64 = 1e6;
 
-/// A target, and how far we are.
+/// A target, and the measured value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) about: String,
@@ -16,14 +16,14 @@ pub(crate) struct Verdict {
     pub(crate) met: bool,
 }
 
-/// What a ratio is taken against.
+/// The program that a ratio compares with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peer {
     Skopeo,
     Regsync,
 }
 
-/// All targets that the results say something about.
+/// All targets for which there are results.
 pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let mut ratio = |job, state, ours, peer, wanted| {
@@ -45,8 +45,8 @@ pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
     verdicts.extend(fetched_once(results));
     verdicts.extend(processor(results));
     verdicts.extend(uploaded_once(results));
-    verdicts.extend(questions(results));
-    verdicts.extend(line_rate(results));
+    verdicts.extend(requests(results));
+    verdicts.extend(link_rate(results));
     verdicts.extend(memory(results));
     verdicts
 }
@@ -79,8 +79,8 @@ fn speed(
     })
 }
 
-/// The time of ours in that of each other oc-mirror. Of what is to be as fast, a twentieth more is
-/// within what the same program differs by from run to run.
+/// The time of ours as a share of the time of each other oc-mirror. Where the target is the same
+/// time, 5 % more are allowed: the same program varies by that from run to run.
 fn against_others(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (job, most) in [(Job::ToDisk, 0.75), (Job::FromDisk, 1.05), (Job::Across, 1.05)] {
@@ -100,7 +100,7 @@ fn against_others(results: &Results) -> Vec<Verdict> {
                 }
             };
             verdicts.push(compared("", own.best(), other.best()));
-            // What is only in the page cache cannot be carried away yet.
+            // A medium cannot be removed while content is only in the page cache.
             if job == Job::ToDisk {
                 verdicts.push(compared(" until on disk", own.on_disk(), other.on_disk()));
             }
@@ -163,7 +163,7 @@ fn uploaded_once(results: &Results) -> Vec<Verdict> {
         let sample = row.samples.iter().max_by_key(|sample| sample.destination.uploads)?;
         let traffic = sample.destination;
         Some(Verdict {
-            about: format!("{job}: uploads of a blob that is there, mounts"),
+            about: format!("{job}: uploads of an existing blob, mounts"),
             wanted: "0, some".into(),
             measured: format!("{}, {}", traffic.uploads_again, traffic.mounts),
             met: traffic.uploads_again == 0
@@ -174,9 +174,9 @@ fn uploaded_once(results: &Results) -> Vec<Verdict> {
     [Job::FromDisk, Job::Across].into_iter().filter_map(verdict).collect()
 }
 
-/// With nothing to do there is one HEAD for each image on each side, and nothing else. (All images
-/// of the corpus have tags.)
-fn questions(results: &Results) -> Vec<Verdict> {
+/// With nothing to do there is one HEAD request for each image on each side, and no other request.
+/// (All images of the corpus have tags.)
+fn requests(results: &Results) -> Vec<Verdict> {
     let images = results.images as u64;
     let verdict = |job| {
         let row = ours(results, job, State::Warm, Contender::OcMirror)?;
@@ -185,28 +185,28 @@ fn questions(results: &Results) -> Vec<Verdict> {
             Job::FromDisk => (0, images),
             Job::Across => (images, images),
         };
-        let asked = |sample: &Sample| {
+        let counts = |sample: &Sample| {
             let sides = [sample.source, sample.destination];
             sides.map(|side| (side.heads, side.requests - side.heads))
         };
-        let met = |sample: &Sample| asked(sample) == [(at_source, 0), (at_destination, 0)];
-        let shown = row.samples.iter().find(|sample| !met(sample)).or(row.samples.first())?;
-        let [(source, more), (destination, also)] = asked(shown);
+        let met = |sample: &Sample| counts(sample) == [(at_source, 0), (at_destination, 0)];
+        let reported = row.samples.iter().find(|sample| !met(sample)).or(row.samples.first())?;
+        let [(source, other), (destination, also)] = counts(reported);
         Some(Verdict {
             about: format!("{job}, nothing to do: HEADs at source and destination"),
             wanted: format!("{at_source} and {at_destination}"),
-            measured: format!("{source} and {destination}; others {more} and {also}"),
+            measured: format!("{source} and {destination}; others {other} and {also}"),
             met: row.samples.iter().all(met),
         })
     };
     Job::ALL.into_iter().filter_map(verdict).collect()
 }
 
-fn line_rate(results: &Results) -> Option<Verdict> {
-    let best = results.line.iter().map(|sample| sample.usage.wall).min()?;
-    let fraction = results.unique_bytes as f64 / results.line_rate as f64 / best.as_secs_f64();
+fn link_rate(results: &Results) -> Option<Verdict> {
+    let best = results.link.iter().map(|sample| sample.usage.wall).min()?;
+    let fraction = results.unique_bytes as f64 / results.link_rate as f64 / best.as_secs_f64();
     Some(Verdict {
-        about: "registry → disk over a line of 40 ms, 20 MB/s per connection, 125 MB/s".into(),
+        about: "registry → disk over a link of 40 ms, 20 MB/s per connection, 125 MB/s".into(),
         wanted: "≥ 90 % of its rate".into(),
         measured: format!("{:.0} % ({:.1} s)", fraction * 100.0, best.as_secs_f64()),
         met: fraction >= 0.9,
@@ -258,8 +258,8 @@ mod tests {
             unique_bytes: 1_000,
             rows,
             floor: None,
-            line: vec![],
-            line_rate: 125_000_000,
+            link: vec![],
+            link_rate: 125_000_000,
             memory: vec![],
             tiny: vec![],
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_build_is_to_take_longer_to_disk_and_not_less_elsewhere() {
+    fn the_target_is_less_time_to_disk_and_no_more_elsewhere_than_an_older_build() {
         let cold = |job, contender, millis: &[u64]| row(job, State::Cold, contender, millis);
         let rows = vec![
             cold(Job::ToDisk, Contender::OcMirror, &[3_000, 3_500]),
@@ -298,25 +298,25 @@ mod tests {
     }
 
     #[test]
-    fn one_question_too_many_misses_the_target() {
+    fn one_additional_request_misses_the_target() {
         let mut warm = row(Job::ToDisk, State::Warm, Contender::OcMirror, &[10, 10]);
         for sample in &mut warm.samples {
             sample.source = Traffic { requests: 62, heads: 62, ..Traffic::default() };
         }
-        assert!(questions(&results(vec![warm.clone()]))[0].met);
+        assert!(requests(&results(vec![warm.clone()]))[0].met);
         warm.samples[1].source.requests += 1;
-        let verdict = &questions(&results(vec![warm]))[0];
+        let verdict = &requests(&results(vec![warm]))[0];
         assert_eq!(verdict.measured, "62 and 0; others 1 and 0");
         assert!(!verdict.met);
     }
 
     #[test]
-    fn the_line_rate_is_that_of_the_unique_bytes() {
+    fn the_link_rate_is_that_of_the_unique_bytes() {
         let mut results = results(vec![]);
         results.unique_bytes = 1_250_000_000;
-        results.line =
+        results.link =
             row(Job::ToDisk, State::Cold, Contender::OcMirrorNoArchive, &[12_500]).samples;
-        let verdict = line_rate(&results).unwrap();
+        let verdict = link_rate(&results).unwrap();
         assert_eq!(verdict.measured, "80 % (12.5 s)");
         assert!(!verdict.met);
     }

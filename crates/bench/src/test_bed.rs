@@ -1,5 +1,5 @@
-//! Where everything is measured: the corpus, the source registry that serves it, and fresh places
-//! for what each run makes.
+//! The environment of measurements: the corpus, the source registry that serves it, and empty folders
+//! for the results of each run.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +13,10 @@ use lab::docker_registry::{DockerRegistry, Settings, Storage};
 use oci::RegistryHost;
 use tempfile::TempDir;
 
-/// How folders of single benchmarks start; the process's number follows.
+/// Prefix of folders of single benchmarks; the process ID follows.
 const WORK: &str = "work-";
 
-/// Which content stands behind the names at the source.
+/// Which content the source serves under its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edition {
     First,
@@ -36,32 +36,32 @@ pub(crate) struct TestBed {
     _lock: File,
 }
 
-/// An unused registry. It is removed with its content when dropped.
+/// An empty registry. It is removed with its content when dropped.
 pub(crate) struct Destination {
     pub(crate) registry: DockerRegistry,
     _storage: TempDir,
 }
 
 impl TestBed {
-    /// Generates the corpus into the user's cache folder, unless it is there, and serves it.
+    /// Generates the corpus into the user's cache folder, unless it exists, and serves it.
     pub(crate) fn prepare(shrink: u64) -> Result<Self> {
         println!("generating the corpus");
         let corpus = Corpus::shaped(shrink)?;
         let mut changed = corpus.clone();
         changed.change_one(1)?;
-        // Not a temporary folder: that may be in memory, and a disk is to be measured.
+        // Not a temporary folder: that may be in memory, and the benchmark measures a disk.
         let cache = cache_folder()?;
         let storage = cache.join(format!("corpus-{shrink}"));
-        fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
+        fs::create_dir_all(&storage).with_context(|| format!("creating {}", storage.display()))?;
         let lock = lock(&cache, shrink)?;
         remove_leftovers(&cache)?;
         let work = tempfile::Builder::new()
             .prefix(&format!("{WORK}{}-", process::id()))
             .tempdir_in(&cache)
-            .with_context(|| format!("making a folder in {}", cache.display()))?;
-        let held = Storage::new(&storage);
-        held.put_corpus(&changed)?;
-        held.put_corpus(&corpus)?;
+            .with_context(|| format!("creating a folder in {}", cache.display()))?;
+        let stored = Storage::new(&storage);
+        stored.put_corpus(&changed)?;
+        stored.put_corpus(&corpus)?;
         let settings = Settings { storage: Some(storage.clone()), ..Settings::default() };
         let test_bed = Self {
             corpus,
@@ -91,21 +91,21 @@ impl TestBed {
         self.source.storage().put_image(&entry.image, &entry.repository, &entry.tag)
     }
 
-    /// An empty folder on the disk that is measured. It goes with its content when dropped.
-    pub(crate) fn place(&self) -> Result<TempDir> {
+    /// An empty folder on the disk that is measured. It is removed with its content when dropped.
+    pub(crate) fn folder(&self) -> Result<TempDir> {
         tempfile::tempdir_in(self.work.path())
-            .with_context(|| format!("making a folder in {}", self.work.path().display()))
+            .with_context(|| format!("creating a folder in {}", self.work.path().display()))
     }
 
     pub(crate) fn destination(&self) -> Result<Destination> {
-        let storage = self.place()?;
+        let storage = self.folder()?;
         let settings = Settings { storage: Some(storage.path().to_owned()), ..Settings::default() };
         Ok(Destination { registry: DockerRegistry::start(&settings)?, _storage: storage })
     }
 
-    /// Writes back what earlier cases left in memory, so that the next one does not pay for it.
-    /// Returns how long that took. A short run does not do this: it measures nothing, and would wait
-    /// for what other programs wrote.
+    /// Writes the data of earlier cases from memory to the disk, so that it does not slow down the
+    /// next case. Returns how long that took. A short run does not do this: it measures nothing, and
+    /// would wait for the data of other programs.
     pub(crate) fn settle(&self) -> Duration {
         let start = Instant::now();
         if !self.is_short {
@@ -114,7 +114,7 @@ impl TestBed {
         start.elapsed()
     }
 
-    /// The corpus' blobs, as files.
+    /// The paths of the corpus' blobs.
     pub(crate) fn blob_files(&self) -> Result<Vec<String>> {
         let blobs = self.storage.join("docker/registry/v2/blobs/sha256");
         let file = |hex: String| blobs.join(&hex[..2]).join(&hex).join("data");
@@ -126,7 +126,7 @@ impl TestBed {
             .collect())
     }
 
-    /// The source answers from memory in every run, not only from the second on.
+    /// Reads the content, so that the source responds from memory in the first run, too.
     fn fill_page_cache(&self) -> Result<()> {
         for path in self.blob_files()? {
             let reading = || format!("reading {path}");
@@ -137,11 +137,10 @@ impl TestBed {
     }
 }
 
-/// `${XDG_CACHE_HOME:-~/.cache}/landfall/bench`.
 /// Waits until no other benchmark uses the corpus: each changes what it serves.
 fn lock(cache: &Path, shrink: u64) -> Result<File> {
     let path = cache.join(format!("corpus-{shrink}.lock"));
-    let file = File::create(&path).with_context(|| format!("making {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     file.lock().with_context(|| format!("locking {}", path.display()))?;
     Ok(file)
 }
@@ -162,19 +161,20 @@ fn remove_leftovers(cache: &Path) -> Result<()> {
     Ok(())
 }
 
+/// `${XDG_CACHE_HOME:-~/.cache}/landfall/bench`.
 fn cache_folder() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_CACHE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join("landfall/bench"))
-        .context("cannot tell where to keep the corpus: neither XDG_CACHE_HOME nor HOME is set")
+        .context("cannot determine a folder for the corpus: neither XDG_CACHE_HOME nor HOME is set")
 }
 
-/// Forgets what skopeo remembers about blobs: it would spare it work in a cold run.
+/// Removes the cache in which skopeo records known blobs: it would save requests in a cold run.
 ///
-/// Other users have theirs below `XDG_DATA_HOME`, which is set for each command. For root the place
+/// Other users have theirs below `XDG_DATA_HOME`, which is set for each command. For root the path
 /// is fixed; it is a cache, and skopeo rebuilds it.
-pub(crate) fn forget_blob_info() -> Result<()> {
+pub(crate) fn remove_blob_info_cache() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Many tiny images: what a run takes that has hardly any bytes to move.
+//! Many tiny images: the time of runs that transfer only a few bytes.
 
 use anyhow::{Context, Result};
 use lab::corpus::Corpus;
@@ -11,8 +11,8 @@ use crate::test_bed::TestBed;
 
 const ARCHIVE: &str = "mirror_000001.tar";
 
-/// Measures all jobs, cold and with nothing to do; the best of `runs`. The registries are quick ones
-/// of this process.
+/// Measures all jobs, cold and with nothing to do; the best of `runs`. The registries run in
+/// this process.
 pub(crate) fn measure(
     test_bed: &TestBed,
     programs: &Programs,
@@ -25,13 +25,13 @@ pub(crate) fn measure(
     let mut best: Vec<TinyRun> = Vec::new();
     for run in 1..=runs {
         println!("{images} tiny images, run {run} of {runs}");
-        let (disk, carried) = (test_bed.place()?, test_bed.place()?);
-        let (workspace, scratch) = (test_bed.place()?, test_bed.place()?);
+        let (disk, other_side) = (test_bed.folder()?, test_bed.folder()?);
+        let (workspace, scratch) = (test_bed.folder()?, test_bed.folder()?);
         for job in Job::ALL {
             let destination = LabRegistry::start(Settings::default())?;
             let folder = match job {
                 Job::ToDisk => disk.path(),
-                Job::FromDisk => carried.path(),
+                Job::FromDisk => other_side.path(),
                 Job::Across => workspace.path(),
             };
             for state in [State::Cold, State::Warm] {
@@ -56,8 +56,8 @@ pub(crate) fn measure(
                 }
             }
             if job == Job::ToDisk {
-                std::fs::hard_link(disk.path().join(ARCHIVE), carried.path().join(ARCHIVE))
-                    .context("bringing the archive")?;
+                std::fs::hard_link(disk.path().join(ARCHIVE), other_side.path().join(ARCHIVE))
+                    .context("linking the archive")?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What was asked of a registry, from its access log.
+//! Requests that a registry received, from its access log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ struct Request<'a> {
     sent: u64,
 }
 
-/// The log of a registry from a moment on.
+/// Counts the requests to a registry from its start on.
 #[derive(Debug)]
 pub(crate) struct Watch {
     log: PathBuf,
@@ -50,15 +50,16 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Counts what comes from now on.
+    /// Counts requests from now on.
     pub(crate) fn start(registry: &DockerRegistry) -> Result<Self> {
         let log = registry.access_log();
-        let from = log.metadata().with_context(|| format!("looking at {}", log.display()))?.len();
+        let from =
+            log.metadata().with_context(|| format!("reading the size of {}", log.display()))?.len();
         let pid = registry.pid();
         Ok(Self { log, from, pid, cpu: processor_time(pid)? })
     }
 
-    /// What came. Sizes of uploads are not in the log; `sizes` has them.
+    /// The requests so far. Sizes of uploads are not in the log; `sizes` has them.
     pub(crate) fn traffic(&self, sizes: &BTreeMap<Digest, u64>) -> Result<Traffic> {
         let reading = || format!("reading {}", self.log.display());
         let mut file = File::open(&self.log).with_context(reading)?;
@@ -70,13 +71,13 @@ impl Watch {
     }
 }
 
-/// What a process has used so far, user and system time together.
+/// The processor time of a process so far, user and system time together.
 fn processor_time(pid: u32) -> Result<Duration> {
-    /// Ticks of the kernel in a second, as user space sees them.
+    /// The unit of times in `/proc`.
     const TICK: Duration = Duration::from_millis(10);
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    // The name of the program comes before, in parentheses, and may contain anything.
+    // The name of the program is before that, in parentheses, and may contain any character.
     let (_, fields) = stat.rsplit_once(')').with_context(|| format!("reading {path}"))?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u32 = ticks.filter_map(|ticks| ticks.parse::<u32>().ok()).sum();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_sent_twice_are_told_apart() {
+    fn bytes_that_are_sent_twice_are_counted_separately() {
         let get = format!("GET /v2/a/blobs/sha256:{HEX}");
         let traffic = counted(&[line(&get, 200, 100), line(&get, 206, 40), line(&get, 404, 90)]);
         assert_eq!((traffic.requests, traffic.blob_bytes, traffic.blob_bytes_again), (3, 140, 40));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_request_is_passed_over() {
+    fn a_line_that_is_not_a_request_is_ignored() {
         assert_eq!(parse("time=\"2026\" level=info msg=\"listening\""), None);
     }
 }

@@ -10,7 +10,7 @@ use crate::pages::write;
 /// A box: label, column, row, role.
 type Item = (&'static str, usize, usize, Role);
 
-/// An arrow between two boxes by their position in the list, and its words.
+/// An arrow between two boxes by their position in the list, and its label.
 type Arrow = (usize, usize, &'static str);
 
 /// A diagram. Dashed arrows are what happens on failure.

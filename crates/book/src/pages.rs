@@ -25,7 +25,7 @@ pub(crate) fn collect(root: &Path, out: &Path) -> Result<Vec<String>> {
             let path = root.join(&target);
             if path.is_dir() {
                 findings.push(format!(
-                    "{}: links to the directory {}, which a book does not show; link to a file",
+                    "{}: links to the directory {}, which is not part of a book; link to a file",
                     page.display(),
                     target.display()
                 ));
@@ -74,7 +74,7 @@ fn missing_pages(root: &Path, summary: &Summary) -> Result<Vec<String>> {
             findings.push(format!("{}: {} does not exist", summary::PATH, page.display()));
         }
         if !seen.insert(page) {
-            findings.push(format!("{}: {} is there twice", summary::PATH, page.display()));
+            findings.push(format!("{}: {} is listed twice", summary::PATH, page.display()));
         }
     }
     Ok(findings)

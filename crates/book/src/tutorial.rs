@@ -49,7 +49,7 @@ pub(crate) struct Skip {
     pub(crate) reason: String,
 }
 
-/// Whether a page is a tutorial, which its name tells.
+/// Whether a page is a tutorial, by its name.
 pub(crate) fn is_tutorial(page: &Path) -> bool {
     let name = page.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("tutorial-") && name.ends_with(".md")

@@ -23,7 +23,7 @@ pub enum AddBridgeError {
     Several(Vec<String>),
     #[error("the network has no interface `{0}`; it has {list}", list = .1.join(", "))]
     Unknown(String, Vec<String>),
-    #[error("`{0}` is a port of another interface and cannot carry br-ex")]
+    #[error("`{0}` is a port of another interface and cannot be the uplink of br-ex")]
     Port(String),
     #[error("writing the document as YAML")]
     Write(#[from] yaml::WriteError),
@@ -158,7 +158,7 @@ fn nic_below<'a>(layout: &Layout<'a>, name: &'a str) -> &'a str {
     name
 }
 
-/// Lists name NICs as they like and tell their MAC addresses; nmstate finds them by these.
+/// Names of NICs in lists are arbitrary; nmstate finds the NICs by the MAC addresses.
 fn find_by_mac(state: &mut Value, macs: &BTreeMap<String, String>) {
     let interfaces = state["interfaces"].as_array_mut();
     for iface in interfaces.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -248,7 +248,7 @@ routes:
     }
 
     #[test]
-    fn an_uplink_that_cannot_be_told_is_asked_for() {
+    fn an_uplink_that_cannot_be_determined_is_requested() {
         let nic = |name: &str| {
             format!(
                 "- {{name: {name}, type: ethernet, state: up, ipv4: {{enabled: true, dhcp: true}}}}\n"

@@ -1,6 +1,6 @@
-//! The JSON schema of documents, for editors. It is asked of nmstate itself: a value of each kind is
-//! put into each field, and what nmstate answers tells which kinds, fields and words it takes. So the
-//! schema is that of the nmstate this program is built with.
+//! The JSON schema of documents, for editors. It is derived from nmstate itself: a value of each kind
+//! is put into each field, and the result shows which kinds, fields and words nmstate accepts. So the
+//! schema is that of the nmstate that this program is built with.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 8;
 /// A field that nmstate does not have.
 const UNKNOWN: &str = "zzz-unknown";
 
-/// Types of interfaces that nmstate can make or configure.
+/// Types of interfaces that nmstate can create or configure.
 const TYPES: [&str; 20] = [
     "ethernet",
     "bond",
@@ -37,8 +37,8 @@ const TYPES: [&str; 20] = [
     "ip-tunnel",
 ];
 
-/// Fields of interfaces. nmstate does not list these when it meets another one, but tells of each
-/// whether it has it.
+/// Fields of interfaces. nmstate does not list these when it finds an unknown one, but reports for
+/// each whether it is known.
 const INTERFACE_KEYS: [&str; 42] = [
     "name",
     "type",
@@ -166,11 +166,11 @@ fn interface_schema() -> Value {
     })
 }
 
-/// A place in a document that values are put into.
+/// A location in a document that values are put into.
 struct Slot<'p> {
-    /// What nmstate says to a whole document; nothing when it takes it.
+    /// The error of nmstate for a whole document; none if it accepts it.
     read: &'p dyn Fn(Value) -> Option<String>,
-    /// The document with a value at this place.
+    /// The document with a value at this location.
     build: &'p dyn Fn(Value) -> Value,
 }
 
@@ -189,7 +189,7 @@ impl Slot<'_> {
         use_it(&Slot { read: self.read, build: &build })
     }
 
-    /// The fields of a map at this place; `None` when any are taken, or no map is.
+    /// The fields of a map at this location; `None` if any are accepted, or no map is.
     fn fields(&self) -> Option<Vec<String>> {
         let error = self.error(json!({ UNKNOWN: 1 }))?;
         let expected = error.strip_prefix(&format!("unknown field `{UNKNOWN}`, "))?;
@@ -257,7 +257,7 @@ impl Slot<'_> {
 
 fn one_of(mut forms: Vec<Value>) -> Value {
     match forms.len() {
-        // Asked in a way that nmstate never takes: nothing is known.
+        // nmstate accepts no value of the tested kinds: nothing is known.
         0 => json!({}),
         1 => forms.remove(0),
         _ => json!({ "anyOf": forms }),

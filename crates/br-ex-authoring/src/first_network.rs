@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, thiserror::Error)]
 pub enum FirstNetworkError {
     #[error(
-        "the document leaves choices to the node, so its first network cannot be told from it; \
-         write that network by hand and give it with --network"
+        "the document has captures, so the network for the installation cannot be derived from \
+         it; write that network and give it with --network"
     )]
     Policy,
-    #[error("the document has no br-ex with one way out")]
-    NoWayOut,
-    #[error("nmstate refuses the network without br-ex: {0}")]
+    #[error("the document has no br-ex with one uplink")]
+    NoUplink,
+    #[error("nmstate rejects the network without br-ex: {0}")]
     Refused(String),
 }
 
@@ -27,13 +27,13 @@ pub fn first_network(document: &Document) -> Result<NetworkState, FirstNetworkEr
     if document.form() == Form::Policy {
         return Err(FirstNetworkError::Policy);
     }
-    let layout = document.layout().ok_or(FirstNetworkError::NoWayOut)?;
+    let layout = document.layout().ok_or(FirstNetworkError::NoUplink)?;
     let (Some(bridge), Some(port)) = (layout.bridge(), layout.internal_port()) else {
-        return Err(FirstNetworkError::NoWayOut);
+        return Err(FirstNetworkError::NoUplink);
     };
     // Of several NICs in a bond of Open vSwitch one is enough for a start.
-    let way_out = UplinkPorts::of(bridge, &layout);
-    let carrier = way_out.members.first().ok_or(FirstNetworkError::NoWayOut)?.value;
+    let uplink = UplinkPorts::of(bridge, &layout);
+    let carrier = uplink.members.first().ok_or(FirstNetworkError::NoUplink)?.value;
     let port = port.node.to_json();
     let interfaces: Vec<Value> = chain(carrier, &layout)
         .into_iter()
@@ -52,7 +52,7 @@ pub fn first_network(document: &Document) -> Result<NetworkState, FirstNetworkEr
         .map_err(|error| FirstNetworkError::Refused(error.msg().to_owned()))
 }
 
-/// An interface and all that it stands on, the upper ones first.
+/// An interface and all interfaces below it, from the top.
 fn chain<'a>(top: &'a str, layout: &Layout<'a>) -> Vec<&'a str> {
     let mut names = vec![top];
     let mut next = 0;
@@ -202,6 +202,6 @@ routes:
         let error = first_network(&Document::parse(policy.as_bytes())).unwrap_err();
         assert!(matches!(error, FirstNetworkError::Policy));
         let error = first_network(&Document::parse(b"interfaces: []\n")).unwrap_err();
-        assert!(matches!(error, FirstNetworkError::NoWayOut));
+        assert!(matches!(error, FirstNetworkError::NoUplink));
     }
 }

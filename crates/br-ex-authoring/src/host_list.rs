@@ -11,7 +11,7 @@ use located_yaml::{Keys, Loaded, Node, Position, Problem, load_all};
 #[derive(Debug, Clone)]
 pub struct ListedHost {
     pub name: String,
-    /// `master`, `worker`, or what else the list says.
+    /// `master`, `worker`, or another role in the list.
     pub role: Option<String>,
     pub at: Position,
     /// An NMState document: a map, or a block of text.

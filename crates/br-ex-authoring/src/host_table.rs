@@ -121,7 +121,7 @@ fn field(row: &Row, column: &str, problem: String) -> TableProblem {
     TableProblem::Field { row: row.number, column: column.to_owned(), problem }
 }
 
-/// An error of a filled-in document: in the column that the line takes its value from.
+/// An error of a filled-in document, in the column that the value of the line comes from.
 pub fn problem_of_line(row: usize, template: &str, line: usize, message: &str) -> TableProblem {
     let text = template.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let problem = format!("template line {line}: {message}");
@@ -208,7 +208,7 @@ fn path_of(table: &Table, row: &Row) -> Result<String, TableProblem> {
     let host = table.field(row, HOST).unwrap_or_default();
     let stem = DocumentName::of_host(host).map_err(|error| field(row, HOST, error.to_string()))?;
     if stem.is_cluster() {
-        return Err(field(row, HOST, "a host cannot be called `cluster`".to_owned()));
+        return Err(field(row, HOST, "a host cannot be named `cluster`".to_owned()));
     }
     match table.field(row, ROLE).filter(|role| !role.is_empty()) {
         None => Ok(format!("{stem}.yml")),
@@ -226,7 +226,7 @@ fn path_of(table: &Table, row: &Row) -> Result<String, TableProblem> {
     }
 }
 
-/// Addresses of hosts, and the row that each was met in first.
+/// Addresses of hosts, and the first row with each.
 #[derive(Debug, Default)]
 struct Seen(BTreeMap<String, usize>);
 

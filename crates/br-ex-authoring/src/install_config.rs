@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use located_yaml::{Keys, Loaded, Node, Position, load};
 use machine_identity::short_name;
 
-/// What an install-config says about br-ex.
+/// What an install-config contains about br-ex.
 #[derive(Debug, Clone)]
 pub struct InstallConfig {
     pub hosts: Vec<ConfiguredHost>,
@@ -21,7 +21,7 @@ pub struct InstallConfig {
 #[derive(Debug, Clone)]
 pub struct ConfiguredHost {
     pub name: String,
-    /// `None` when neither the entry nor the platform's hosts tell.
+    /// `None` if neither the entry nor the platform's hosts have it.
     pub role: Option<String>,
     pub at: Position,
     /// The document, aliases and merge keys resolved.

@@ -22,9 +22,9 @@ use br_ex::Document;
 use br_ex::Finding;
 use br_ex::hosts::{HostDocument, Naming, check_hosts};
 
-/// The stem of the document that every host without one of its own takes.
+/// The stem of the document for every host without its own.
 const CLUSTER: &str = "cluster";
-/// The stem of the flag that says a document was applied.
+/// The stem of the flag that marks a document as applied.
 const FLAG: &str = "applied";
 /// The longest part of a host name.
 const MAX_LABEL: usize = 63;
@@ -40,7 +40,7 @@ pub enum DocumentNameError {
          and `-`, nothing after a dot"
     )]
     Name(String),
-    #[error("a host cannot be called `{FLAG}`: that is the name of a node's flag file")]
+    #[error("a host cannot be named `{FLAG}`: that is the name of the flag file on nodes")]
     Flag,
 }
 
@@ -51,7 +51,7 @@ pub struct InventoryDocument {
     pub bytes: Vec<u8>,
     /// The file it comes from, for messages.
     pub origin: String,
-    /// Read where it stands, so that findings name a line of the origin.
+    /// Read in place, so that findings have the line in the origin.
     pub host: HostDocument,
 }
 
@@ -81,7 +81,7 @@ impl DocumentName {
             .map_err(|_: DocumentNameError| DocumentNameError::Name(name.to_owned()))
     }
 
-    /// The role that the name says by its beginning: `master-0`, `worker-1`.
+    /// The role at the beginning of the name: `master-0`, `worker-1`.
     pub fn role(&self) -> Option<Role> {
         ["master", "worker"]
             .iter()
@@ -125,7 +125,7 @@ pub enum HostProblem {
 }
 
 /// The documents of an install-config called `origin`. `role` is that of hosts whose role the
-/// install-config does not tell; without it their documents are placed in both roles.
+/// install-config does not contain; without it their documents are placed in both roles.
 pub fn from_install_config(
     origin: &str,
     config: &InstallConfig,
@@ -203,7 +203,7 @@ impl Inventory {
         })
     }
 
-    /// Puts a document in its place. The one that was there is given back.
+    /// Inserts a document. Returns the one that it replaces.
     pub fn insert(
         &mut self,
         role: Role,
@@ -220,8 +220,8 @@ impl Inventory {
         }
     }
 
-    /// Everything wrong with the documents, each by itself and between them, with the file it
-    /// stands in.
+    /// Everything wrong with the documents, each by itself and between them, with its
+    /// file.
     pub fn check(&self, around: &ClusterFacts) -> Vec<(String, Finding)> {
         let placed: Vec<&InventoryDocument> =
             self.documents().map(|(_, _, placed)| placed).collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_name_says_the_role() {
+    fn the_beginning_of_a_name_is_the_role() {
         let role = |name: &str| name.parse::<DocumentName>().unwrap().role();
         assert_eq!(role("master-0"), Some(Role::master()));
         assert_eq!(role("worker-a-1"), Some(Role::worker()));

@@ -1,4 +1,4 @@
-//! What br-ex stands on, as a picture: NIC → bond → VLAN → br-ex, with MTU, MAC address, addresses
+//! The interfaces below br-ex, as a picture: NIC → bond → VLAN → br-ex, with MTU, MAC address, addresses
 //! and routes of each layer. A tree for terminals, and a drawing for SVG.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use nmstate::InterfaceType;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     layers: Vec<Layer>,
-    /// The layers that nothing else stands on, br-ex first.
+    /// The layers at the top, br-ex first.
     tops: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ struct Layer {
     link: Vec<String>,
     /// Addresses and routes.
     network: Vec<String>,
-    /// The layers that it stands on.
+    /// The layers below it.
     below: Vec<usize>,
 }
 
@@ -71,13 +71,13 @@ impl Picture {
             let members = ports.iter().flat_map(BridgePort::members);
             let members = members.filter(|member| {
                 let port = layout.find(member.value, &InterfaceType::OvsInterface);
-                // Its own port stands on the bridge, a patch port is shown with the other bridge.
+                // Its own port is above the bridge, a patch port is shown with the other bridge.
                 member.value != iface.name.value && port.is_none_or(|it| it.patch_peer().is_some())
             });
             lower.extend(members.map(|member| (member.value, false)));
         }
         if iface.kind == InterfaceType::OvsInterface {
-            // The port that is named like a bridge, or is listed by one, stands on it.
+            // The port that is named like a bridge, or is listed by one, is above it.
             let is_owner = |bridge: &&Interface<'a>| {
                 let ports = bridge.bridge_ports();
                 bridge.name.value == iface.name.value
@@ -93,9 +93,9 @@ impl Picture {
                         bridge.bridge_ports().iter().any(|port| port.name.value == peer.value)
                     };
                     let behind = layout.bridges().find(is_behind);
-                    let is_way_out =
+                    let is_uplink =
                         behind.is_some_and(|it| !it.name.value.starts_with(br_ex::BRIDGE));
-                    lower.extend(behind.filter(|_| is_way_out).map(|it| (it.name.value, true)));
+                    lower.extend(behind.filter(|_| is_uplink).map(|it| (it.name.value, true)));
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Picture {
         false
     }
 
-    /// A tree: what stands on top first.
+    /// A tree, from the top.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for top in &self.tops {

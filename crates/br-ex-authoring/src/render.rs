@@ -7,7 +7,7 @@ use machine_config::{
 
 use crate::inventory::{DocumentName, Inventory};
 
-/// Units of the first-boot service, as the layered image carries them. They are written out so
+/// Units of the first-boot service, as in the layered image. They are written out so
 /// that they are there, and enabled, before a node has that image.
 const UNITS: [(&str, &str); 5] = [
     (
@@ -31,7 +31,7 @@ const STAGE_UNIT: &str = "brex-firstboot-stage.service";
 const MCO_UNIT: &str = "nmstate-configuration.service";
 const PROGRAM: &str = "/usr/bin/brex-firstboot";
 const DROP_IN: &str = "10-brex-firstboot.conf";
-/// It creates a bridge by guessing, unless the flag exists. kubelet requires it.
+/// It derives a bridge from the default route, unless the flag exists. kubelet requires it.
 const CONFIGURE_OVS_UNIT: &str = "ovs-configuration.service";
 const FLAG: &str = "/etc/nmstate/openshift/applied";
 const REQUIRED_DROP_IN: &str = "20-brex-required.conf";
@@ -62,7 +62,7 @@ pub enum RenderError {
     TooLarge(usize),
 }
 
-/// The largest ConfigMap that the API server takes.
+/// The largest ConfigMap that the API server accepts.
 const MAX_CONFIG_MAP: usize = 1 << 20;
 
 /// The name of the ConfigMap with the manifests of a cluster that is provisioned without touch.
@@ -88,7 +88,7 @@ pub fn extra_manifests(cluster: &str, configs: &[MachineConfig]) -> Result<Strin
     Ok(yaml::manifest(&object)?)
 }
 
-/// Where a node looks for the document.
+/// Where a node reads the document.
 pub fn path_of(stem: &DocumentName) -> Result<FilePath, FilePathError> {
     // Older nodes read nothing but .yml.
     format!("{BR_EX_FOLDER}/{stem}.yml").parse()
@@ -110,7 +110,7 @@ pub fn machine_configs(
     Ok(configs)
 }
 
-/// The MachineConfig that makes brex-firstboot take the place of the operator's own unit, on every
+/// The MachineConfig that replaces the unit of the operator by brex-firstboot, on every
 /// node whose image has it. `os_image` is such an image.
 pub fn service(
     role: &Role,

@@ -1,4 +1,4 @@
-//! Shapes that br-ex comes in, and the document that makes each.
+//! Topologies of br-ex, and the document that defines each.
 //!
 //! What goes in is typed, so that what comes out keeps every rule by itself.
 
@@ -16,26 +16,26 @@ use machine_identity::Mac;
 
 pub use name::{InterfaceName, InterfaceNameError, VlanId, VlanIdError};
 
-/// A bridge to be made.
+/// A bridge to define.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     pub uplink: Uplink,
     pub addressing: Addressing,
     /// For br-ex and everything below it; `None` leaves it as it is.
     pub mtu: Option<u32>,
-    /// An interface beside br-ex that holds the address the node is known by.
+    /// Another interface than br-ex, with the address of the node.
     pub node_ip_interface: Option<InterfaceName>,
-    /// Domains that short names are looked up in.
+    /// Search domains for short names.
     pub search: Vec<String>,
     /// Routes through br-ex beside the default one.
     pub routes: Vec<StaticRoute>,
     /// Whether NetworkManager profiles get the names that configure-ovs gives them, which the
-    /// operator's MTU migration looks for.
+    /// operator's MTU migration needs.
     pub profile_names: bool,
     /// NICs that are found by their MAC address, whatever their name on the node.
     pub macs: BTreeMap<InterfaceName, Mac>,
     pub second: Option<SecondBridge>,
-    /// The name of the VLAN, instead of one made of its base and its number.
+    /// The name of the VLAN, instead of one from its base and its number.
     pub vlan_name: Option<InterfaceName>,
 }
 
@@ -46,7 +46,7 @@ pub struct StaticRoute {
     pub gateway: IpAddr,
 }
 
-/// The bridge `br-ex1`, a further way out on a NIC of its own.
+/// The bridge `br-ex1`, a second uplink on another NIC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecondBridge {
     pub nic: InterfaceName,
@@ -145,7 +145,7 @@ pub struct StaticAddresses {
     servers: Vec<IpAddr>,
 }
 
-/// What cannot be made into a bridge.
+/// Why a bridge cannot be defined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     #[error("writing the document: {0}")]
@@ -313,11 +313,11 @@ impl Topology {
     pub fn remark(&self) -> Option<String> {
         let other = self.node_ip_interface.as_ref()?;
         Some(format!(
-            "The node is known by its address on {other}, and pods leave through br-ex. The address \
-             is chosen before br-ex exists, by the default route; br-ex takes that route over. To \
-             be sure of the choice, put `KUBELET_NODEIP_HINT=<an address in the subnet of {other}>` \
-             into /etc/default/nodeip-configuration. {other} itself gets no gateway: a second \
-             default route would send answers the wrong way."
+            "The address of the node is on {other}, and traffic of pods leaves through br-ex. The \
+             address is selected before br-ex exists, by the default route, which br-ex takes over. \
+             To make the selection explicit, set `KUBELET_NODEIP_HINT=<an address in the subnet of \
+             {other}>` in /etc/default/nodeip-configuration. {other} itself gets no gateway: a \
+             second default route would send responses through the wrong interface."
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of an interface, as the differ and the policies look at them.
+//! Addresses of an interface, as differences and policies compare them.
 
 use std::net::IpAddr;
 

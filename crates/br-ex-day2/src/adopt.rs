@@ -16,7 +16,7 @@ use crate::state::{Basis, MAIN_TABLE, State, StateError};
 #[derive(Debug, Clone)]
 pub struct Adoption {
     pub policy: Policy,
-    /// The MachineConfig and the file in it that the node's network came from.
+    /// The MachineConfig and the file in it that defined the node's network.
     pub origin: String,
 }
 
@@ -47,8 +47,8 @@ pub enum NotAdopted {
     State(#[from] StateError),
 }
 
-/// The policy for a node, proved to change nothing there. `role` is that of nodes without a
-/// document of their own.
+/// The policy for a node, proved to change nothing there. `role` is that of nodes without
+/// their own document.
 pub fn adopt(
     node: &NodeState,
     configs: &[MachineConfig],
@@ -92,7 +92,7 @@ pub(super) fn name_tables(desired: &mut Value) {
     }
 }
 
-/// The file that the node took at its first boot.
+/// The file that the node used at its first boot.
 fn document_of(
     node: &str,
     configs: &[MachineConfig],

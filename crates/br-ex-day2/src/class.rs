@@ -11,14 +11,14 @@ use crate::difference::{Difference, Subject};
 use crate::stack::{below_br_ex, uplinks};
 use crate::state::{Basis, State, members, switch};
 
-/// How much a change asks for; later ones more.
+/// How much a change requires; later classes require more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// No interruption.
     Hitless,
     /// The node is off the network for seconds.
     Interruption,
-    /// The whole cluster takes part, by a procedure of its own.
+    /// The whole cluster takes part, by a separate procedure.
     ClusterProcedure,
     /// One node at a time, drained; ovnkube restarts.
     Disruptive,
@@ -260,7 +260,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// NICs, bonds, VLANs and bridges that br-ex stands on.
+    /// NICs, bonds, VLANs and bridges that br-ex is built on.
     fn uplink(&self, name: &str, kind: &str, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
@@ -325,7 +325,7 @@ impl<'a> Context<'a> {
     fn mtu(&self, difference: &Difference) -> Verdict {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_u64);
         let (mut old, new) = (number(&difference.old), number(&difference.new));
-        // What a document does not say is what NICs have from the factory.
+        // What a document does not set is the factory default of NICs.
         if self.old.basis == Basis::Document {
             old = old.or(Some(USUAL_MTU));
         }

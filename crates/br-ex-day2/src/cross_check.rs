@@ -7,7 +7,7 @@ use nmstate::NetworkState;
 use serde_json::{Map, Value};
 
 use crate::address::{is_link_local, net_of};
-use crate::difference::EXTRA_PORTS;
+use crate::difference::{EXTRA_PORTS, is_same_value};
 use crate::state::text;
 
 /// What is left of nmstate's comparison once everything is taken out that the state has already:
@@ -37,7 +37,7 @@ fn remaining(difference: &Value, current: &Value) -> Value {
     match (difference, current) {
         (Value::Object(difference), Value::Object(current)) => {
             let mut left = Map::new();
-            // Which ports of others to bear is an instruction, which no node reports.
+            // Which ports of others to allow is an instruction, which no node reports.
             for (key, value) in difference.iter().filter(|(key, _)| *key != EXTRA_PORTS) {
                 let below = match key.as_str() {
                     "address" => addresses(value, current),
@@ -65,7 +65,7 @@ fn remaining(difference: &Value, current: &Value) -> Value {
                 .collect();
             if left.is_empty() { Value::Null } else { Value::Array(left) }
         }
-        (difference, current) if is_same(difference, current) => Value::Null,
+        (difference, current) if is_same_value(difference, current) => Value::Null,
         (Value::Object(map), Value::Null) if map.is_empty() => Value::Null,
         (Value::Array(list), Value::Null) if list.is_empty() => Value::Null,
         (difference, _) => difference.clone(),
@@ -94,22 +94,14 @@ fn same<'a>(item: &Value, list: &'a [Value]) -> Option<&'a Value> {
         Some(_) => list.iter().find(|other| {
             key(other, "name") == key(item, "name") && key(other, "type") == key(item, "type")
         }),
-        // A route of a node says more than one that is wished for, such as its table.
+        // A route of a node has more fields than a desired one, such as its table.
         None => list.iter().find(|other| match (item, other) {
             (Value::Object(item), Value::Object(other)) => item
                 .iter()
-                .all(|(key, value)| other.get(key).is_some_and(|has| is_same(value, has))),
-            _ => is_same(item, other),
+                .all(|(key, value)| other.get(key).is_some_and(|has| is_same_value(value, has))),
+            _ => is_same_value(item, other),
         }),
     }
-}
-
-fn is_same(a: &Value, b: &Value) -> bool {
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.to_ascii_lowercase(),
-        other => other.to_string(),
-    };
-    a == b || plain(a) == plain(b)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum Subject {
 pub struct Difference {
     pub subject: Subject,
     /// Names of the fields that lead to it, without dots; none when the whole subject is new or
-    /// gone.
+    /// removed.
     pub field: Vec<String>,
     pub old: Option<Value>,
     pub new: Option<Value>,
@@ -131,7 +131,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn interfaces(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let mut old = old.clone();
-        // Instructions are no part of what a node has: whose address to copy, which ports to bear.
+        // Instructions are not part of a node's state: whose address to copy, which ports to allow.
         if self.is_partial {
             old.insert(
                 "copy-mac-from".to_owned(),
@@ -189,7 +189,7 @@ impl Comparison<'_> {
             match (old.get(key), new.get(key)) {
                 (Some(before), Some(after)) => self.values(&below, before, after),
                 (before, after) => {
-                    // Off is what nmstate takes when a document does not mention it.
+                    // Off is nmstate's default when a document does not mention it.
                     let is_default = |value: &Value| {
                         field.len() == 1
                             && matches!(key.as_str(), "dhcp" | "autoconf")
@@ -215,12 +215,12 @@ impl Comparison<'_> {
             {
                 self.ports(field, old, new);
             }
-            _ if is_same(old, new) => {}
+            _ if is_same_value(old, new) => {}
             _ => self.report(field.to_vec(), Some(old.clone()), Some(new.clone())),
         }
     }
 
-    /// Ports by name. A node may have more of them than a document knows: ovnkube's own.
+    /// Ports by name. A node may have more of them than a document lists: ovnkube's own.
     fn ports(&mut self, field: &[String], old: &[Value], new: &[Value]) {
         fn name(port: &Value) -> String {
             let name = port.as_str().or_else(|| port.get("name")?.as_str());
@@ -245,8 +245,9 @@ impl Comparison<'_> {
     }
 }
 
-/// Numbers and switches may be written as text, and names of hardware in any case.
-fn is_same(old: &Value, new: &Value) -> bool {
+/// Whether two values of NMState mean the same. Numbers and switches may be written as text, and MAC
+/// addresses in any case.
+pub fn is_same_value(old: &Value, new: &Value) -> bool {
     let plain = |value: &Value| match value {
         Value::String(text) => text.to_ascii_lowercase(),
         other => other.to_string(),

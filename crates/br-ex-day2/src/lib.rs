@@ -35,7 +35,7 @@ mod steps;
 
 pub use adopt::{Adoption, NotAdopted, adopt, adopt_document};
 pub use class::{Class, Classified};
-pub use difference::{Difference, Subject, differences};
+pub use difference::{Difference, Subject, differences, is_same_value};
 pub use masquerade::Masquerade;
 pub use migrate::{MigrateError, Migration, force_reboot, migrate};
 pub use plan::{Plan, PlanError, PlanOptions, plan};

@@ -1,4 +1,4 @@
-//! From a br-ex that configure-ovs guessed to a document of one's own, made of what the node has.
+//! From a br-ex that configure-ovs guessed to the user's own document, made of what the node has.
 
 use br_ex::layout::Family;
 use br_ex::node_state::NodeState;
@@ -121,7 +121,7 @@ pub fn migrate(node: &NodeState) -> Result<Migration, MigrateError> {
     let written = |value: &Value| {
         yaml::document(value).map_err(|source| MigrateError::Write { node: name.clone(), source })
     };
-    let back = wanted.generate_revert(&node.state).ok();
+    let back = network_revert::revert(&wanted, &node.state).ok();
     let back = back.and_then(|state| serde_json::to_value(state).ok());
     Ok(Migration {
         text: written(&desired)?,
@@ -275,7 +275,7 @@ fn internal_port(port: &Map<String, Value>, nic: &str, notes: &mut Vec<String>) 
     kept
 }
 
-/// Static routes by br-ex. A static default route that only the kernel knows is taken from there.
+/// Static routes by br-ex. A static default route that only the kernel has is taken from there.
 fn routes(state: &State, port: &Map<String, Value>, node: &NetworkState) -> Vec<Value> {
     let mut kept: Vec<Map<String, Value>> = state
         .routes

@@ -40,13 +40,13 @@ pub enum PlanError {
     State(#[from] StateError),
 }
 
-/// What to do, and what comes of it.
+/// What to do, and its effects.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub changes: Vec<Classified>,
     /// Mistakes in the new document. With any the change is forbidden.
     pub objections: Vec<Finding>,
-    /// What nmstate says beyond our own comparison, in sentences.
+    /// What nmstate reports beyond our own comparison, in sentences.
     pub unforeseen: Vec<String>,
     /// What the policy cannot do by leaving it out.
     pub leftovers: Vec<String>,
@@ -66,7 +66,7 @@ impl Plan {
         }
     }
 
-    /// The classes that ask for more than a policy beside the worst one, each with its own steps.
+    /// The classes that require more than a policy beside the worst one, each with its own steps.
     pub fn further_classes(&self) -> Vec<Class> {
         let worst = self.class();
         let classes: BTreeSet<Class> = self.changes.iter().map(|change| change.class).collect();
@@ -116,7 +116,7 @@ fn objections(new: &Document, old: &State, options: &PlanOptions) -> Vec<Finding
     let findings = br_ex::check(new, &around).into_iter();
     findings
         .filter(|finding| finding.severity == Severity::Error)
-        // The class of an MTU says the same, and more.
+        // The class of an MTU reports the same, and more.
         .filter(|finding| finding.rule != RuleId::B16)
         .collect()
 }
@@ -132,10 +132,11 @@ fn unforeseen(old: &State, new: &State, policy: &Policy, changes: &[Classified])
                 Err(error) => Err(error.msg().to_owned()),
             }
         }
-        // Documents do not know MAC addresses, without which nmstate compares nothing that copies
-        // one. Our own comparison has that field. NICs exist before a document mentions them.
+        // Documents do not contain MAC addresses, without which nmstate compares nothing that
+        // copies one. Our own comparison has that field. NICs exist before a document mentions
+        // them.
         Basis::Document => {
-            let before = with_cards_of(&new.network, &without_copied_macs(&old.network));
+            let before = with_nics_of(&new.network, &without_copied_macs(&old.network));
             really_new(&without_copied_macs(&new.network), &before)
         }
     };
@@ -156,20 +157,20 @@ fn unforeseen(old: &State, new: &State, policy: &Policy, changes: &[Classified])
 }
 
 /// A state that also has the NICs that another one names.
-fn with_cards_of(other: &NetworkState, network: &NetworkState) -> NetworkState {
+fn with_nics_of(other: &NetworkState, network: &NetworkState) -> NetworkState {
     let mut network = network.clone();
-    for card in other.interfaces.iter().filter(|it| it.iface_type() == InterfaceType::Ethernet) {
-        if network.interfaces.iter().any(|it| it.name() == card.name()) {
+    for nic in other.interfaces.iter().filter(|it| it.iface_type() == InterfaceType::Ethernet) {
+        if network.interfaces.iter().any(|it| it.name() == nic.name()) {
             continue;
         }
-        let known = json!({"name": card.name(), "type": "ethernet", "state": "up"});
+        let known = json!({"name": nic.name(), "type": "ethernet", "state": "up"});
         network.append_interface_data(serde_json::from_value(known).unwrap_or_default());
     }
     network
 }
 
 /// The desired state with what must go named as absent: a policy leaves alone what it does not
-/// mention. What cannot be said that way is returned as text.
+/// mention. What cannot be expressed that way is returned as text.
 fn with_removals(mut desired: Value, changes: &[Classified]) -> (Value, Vec<String>) {
     let mut leftovers = Vec::new();
     let mut absent_interfaces = Vec::new();
@@ -239,7 +240,7 @@ fn way_back(old: &State, new: &State, policy: &Policy, options: &PlanOptions) ->
     let desired = match old.basis {
         Basis::Node => {
             let wanted = NetworkState::new_from_json(&policy.desired.to_string()).ok()?;
-            let revert = wanted.generate_revert(&old.network).ok()?;
+            let revert = network_revert::revert(&wanted, &old.network).ok()?;
             let mut desired = serde_json::to_value(revert).ok()?;
             // nmstate takes a route for another one when only one side names its table, and would
             // have it removed that was there before.

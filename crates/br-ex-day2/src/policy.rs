@@ -1,4 +1,4 @@
-//! NodeNetworkConfigurationPolicies: the form in which a running cluster takes a change.
+//! NodeNetworkConfigurationPolicies: the form in which a running cluster accepts a change.
 
 use machine_config::yaml;
 use machine_identity::short_name;

@@ -37,7 +37,7 @@ pub fn refusals(
     let new = State::new(&network, Basis::Document)?;
     let context = Context::new(&old, &new, cluster_mtu);
     let mut changes = differences(&old, &new);
-    // A complete state misses nothing, so routes that are not in it are gone.
+    // A complete state omits nothing, so routes that are not in it are removed.
     for (key, route) in old.routes.iter().filter(|(key, _)| !new.routes.contains_key(key)) {
         changes.push(Difference {
             subject: Subject::Route(key.clone()),
@@ -73,14 +73,14 @@ fn newly_broken(before: &Value, after: &Value) -> Vec<RuleId> {
         let document = Document::parse(state.to_string().as_bytes());
         let findings = br_ex::check(&document, &ClusterFacts::default()).into_iter();
         let errors = findings.filter(|finding| finding.severity == Severity::Error);
-        // Whether nmstate takes a whole node for a document says nothing about the change.
+        // Whether nmstate accepts a whole node as a document is unrelated to the change.
         errors.map(|finding| finding.rule).filter(|rule| *rule != RuleId::N1).collect()
     };
     let before = broken(before);
     broken(after).into_iter().filter(|rule| !before.contains(rule)).collect()
 }
 
-/// The state of the node once the change is made, as far as it can be told beforehand.
+/// The state of the node once the change is made, as far as it can be determined beforehand.
 fn afterwards(current: &NetworkState, desired: &NetworkState) -> Result<Value, StateError> {
     let mut after = serde_json::to_value(current)?;
     let Value::Object(desired) = serde_json::to_value(desired)? else { return Ok(after) };
@@ -111,7 +111,7 @@ fn interfaces(after: &mut Value, desired: Value) {
             if is_same {
                 found = true;
                 let mut wanted = map.clone();
-                // The node knows better than a policy what its interfaces are.
+                // The node's types of interfaces are more reliable than a policy's.
                 wanted.remove("type");
                 merge(interface, Value::Object(wanted));
             }
@@ -122,7 +122,7 @@ fn interfaces(after: &mut Value, desired: Value) {
     }
 }
 
-/// A wire may be called a NIC, and who says nothing means every interface of the name.
+/// A veth may be called a NIC, and without a type, every interface of the name is meant.
 fn is_same_kind(has: &str, wanted: &str) -> bool {
     let nic = |kind: &str| matches!(kind, "ethernet" | "veth");
     has == wanted || matches!(wanted, "" | "unknown") || (nic(has) && nic(wanted))

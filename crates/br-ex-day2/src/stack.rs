@@ -68,7 +68,7 @@ pub(super) fn below_br_ex(state: &State) -> BTreeSet<String> {
     found
 }
 
-/// The ports of br-ex that lead out of Open vSwitch or to another bridge.
+/// The ports of br-ex that connect out of Open vSwitch or to another bridge.
 pub(super) fn uplinks(state: &State) -> BTreeSet<String> {
     let bridge = state.interface(br_ex::BRIDGE, "ovs-bridge");
     let ports = bridge.into_iter().flat_map(|bridge| items(bridge, "bridge"));

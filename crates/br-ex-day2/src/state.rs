@@ -82,7 +82,7 @@ impl State {
         Ok(Self { basis, network: network.clone(), interfaces, routes, dns, rest: sections })
     }
 
-    /// Whether there is such a route already, by where it leads.
+    /// Whether there is such a route already, by its destination.
     pub(super) fn has_route(&self, route: &Value) -> bool {
         route.as_object().is_some_and(|route| self.routes.contains_key(&RouteKey::of(route)))
     }
@@ -138,14 +138,14 @@ impl RouteKey {
         Family::of_default_route(&self.destination).is_some() && self.table == MAIN_TABLE
     }
 
-    /// Whether the other one leads to the same place by another gateway on the same interface.
+    /// Whether the other one has the same destination by another gateway on the same interface.
     pub(super) fn is_replaced_by(&self, other: &Self) -> bool {
         let place =
             |route: &Self| (route.destination.clone(), route.table, route.interface.clone());
         place(self) == place(other) && self.next_hop != other.next_hop
     }
 
-    /// The route in a document, as far as it takes to tell it from others.
+    /// The route in a document, as far as needed to distinguish it from others.
     pub(super) fn to_json(&self) -> Map<String, Value> {
         let mut route = Map::new();
         route.insert("destination".to_owned(), self.destination.as_str().into());

@@ -21,11 +21,11 @@ use crate::finding::{Finding, Findings};
 use crate::layout::Layout;
 use crate::uplink::UplinkPorts;
 
-/// What the rules look at.
+/// What the rules check.
 struct Subject<'a> {
     form: Form,
     layout: &'a Layout<'a>,
-    way_out: UplinkPorts<'a>,
+    uplink: UplinkPorts<'a>,
     around: &'a ClusterFacts,
 }
 
@@ -79,8 +79,8 @@ pub fn check(document: &Document, around: &ClusterFacts) -> Vec<Finding> {
 }
 
 fn check_layout(layout: &Layout<'_>, form: Form, around: &ClusterFacts, found: &mut Findings) {
-    let way_out = layout.bridge().map(|bridge| UplinkPorts::of(bridge, layout)).unwrap_or_default();
-    let subject = Subject { form, layout, way_out, around };
+    let uplink = layout.bridge().map(|bridge| UplinkPorts::of(bridge, layout)).unwrap_or_default();
+    let subject = Subject { form, layout, uplink, around };
     for check in GENERAL {
         check(&subject, found);
     }

@@ -1,4 +1,4 @@
-//! What is known about the place a document is meant for.
+//! What is known about the cluster that a document is for.
 
 use std::str::FromStr;
 

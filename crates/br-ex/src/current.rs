@@ -1,4 +1,4 @@
-//! A made-up node to check a document on: every NIC it refers to, with a MAC address.
+//! A simulated node to check a document on: every NIC in it, with a MAC address.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::layout::{Interface, Layout};
 
-/// No NIC carries more.
+/// No NIC supports more.
 const MAX_MTU: u32 = 65_535;
 
 /// The state of a node that has all NICs a document refers to and nothing else.
@@ -66,7 +66,7 @@ fn identifying_mac(iface: &Interface<'_>) -> Option<String> {
     by_mac.then(|| iface.text("mac-address").map(|mac| mac.value.to_ascii_uppercase()))?
 }
 
-/// Every name that stands for an interface.
+/// Every name of an interface.
 fn references<'a>(layout: &Layout<'a>) -> Vec<&'a str> {
     let mut names = Vec::new();
     for iface in &layout.interfaces {

@@ -45,7 +45,7 @@ pub enum Content {
 #[derive(Debug, Clone)]
 pub struct Document {
     form: Form,
-    /// The map with `interfaces`, wherever it stands in the text.
+    /// The map with `interfaces`, wherever it is in the text.
     state: Option<Node>,
     /// The map of captures.
     capture: Option<Node>,
@@ -205,7 +205,7 @@ impl Document {
         self.state.as_ref().map(Layout::read)
     }
 
-    /// What is wrong with it before any rule looks at what it describes.
+    /// Problems that are found before any rule is checked.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -227,7 +227,7 @@ impl Document {
     }
 }
 
-/// The parts of a document, wherever they stand.
+/// The parts of a document, wherever they are.
 struct Parts {
     form: Form,
     state: Option<Node>,
@@ -241,7 +241,7 @@ impl Parts {
             Some(NODE_POLICY) => Self::of_node_policy(root, found),
             Some(kind) => {
                 let at = root.entry("kind").map_or(root.at, |entry| entry.at);
-                let message = format!("this is of kind {kind}, and no NMState document");
+                let message = format!("expected an NMState document, found the kind {kind}");
                 found.report(RuleId::B34, at, message);
                 Self { form: Form::State, state: None, capture: None }
             }
@@ -266,7 +266,7 @@ impl Parts {
                 Self { form: Form::Policy, state: Some(desired.value.clone()), capture }
             }
             (None, Some(capture)) => {
-                let message = "`capture` without `desiredState`: nothing is made of it";
+                let message = "`capture` without `desiredState` has no effect";
                 found.report(RuleId::B34, capture.at, message);
                 Self { form: Form::Policy, state: None, capture: Some(capture) }
             }
@@ -354,7 +354,7 @@ fn misplaced(spec: &Node, found: &mut Findings) -> Option<Node> {
     if !desired.value.is_null() {
         return Some(desired.value.clone());
     }
-    // What should be below it stands beside it.
+    // What belongs below it is beside it.
     let is_state = |entry: &&Entry| STATE_KEYS.contains(&entry.key.as_str());
     let entries: Vec<Entry> = selector.entries().iter().filter(is_state).cloned().collect();
     let first = entries.first()?;

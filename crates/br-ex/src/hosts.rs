@@ -26,7 +26,7 @@ pub enum Naming {
     FileOnNode(Reader),
     /// The name of a host.
     Host,
-    /// A file that may be called anything, because it is only looked at.
+    /// A file with any name, because it is only checked.
     Loose,
 }
 
@@ -121,14 +121,14 @@ fn check_name(host: &HostDocument, found: &mut Findings) {
     let stem = host.host();
     if host.naming != Naming::Host && stem.contains('.') {
         let short = short_name(stem);
-        let message = format!("the node looks for `{short}.yml`, not for `{name}`");
+        let message = format!("the node reads `{short}.yml`, not `{name}`");
         found.report(RuleId::B30, at, message);
     } else if !is_host_name(stem) {
         let message = format!("{stem:?} is not a host name");
         found.report(RuleId::B30, at, message);
     }
     if stem == APPLIED || (host.naming == Naming::Host && short_name(stem) == CLUSTER) {
-        let message = format!("no host may be called `{stem}`");
+        let message = format!("no host may be named `{stem}`");
         found.report(RuleId::B31, at, message);
     }
 }
@@ -165,14 +165,14 @@ fn check_role(
         let own = of_role().filter(|other| !other.is_for_all()).count();
         if own > 0 {
             let message = format!(
-                "role {} has `{}` and {own} of hosts, which win over it",
+                "role {} has `{}` and {own} of hosts, which take precedence",
                 host.role, host.name
             );
             found.report(RuleId::B32, at, message);
         }
     } else if let Some(platform) = around.platform.filter(|it| !it.chooses_node_address()) {
         let message = format!(
-            "host names on `{}` are not known beforehand; only `cluster.yml` can be meant there",
+            "host names on `{}` are not known in advance; only `cluster.yml` can be used there",
             platform.name()
         );
         found.report_as(Severity::Warning, RuleId::B40, at, message);
@@ -182,7 +182,7 @@ fn check_role(
 fn check_for_all(host: &HostDocument, found: &mut Findings) {
     let layout = host.document.layout().filter(|_| host.is_for_all());
     if let Some((at, address)) = layout.and_then(|layout| static_address(&layout)) {
-        found.report(RuleId::B33, at, format!("every node would take {address}"));
+        found.report(RuleId::B33, at, format!("every node would have {address}"));
     }
 }
 
@@ -195,7 +195,7 @@ fn static_address(layout: &Layout<'_>) -> Option<(Position, String)> {
     addresses.next().map(|address| (address.at, address.net.addr().to_string()))
 }
 
-/// Addresses that were met, and the host they were met on.
+/// Addresses that were found, and the host of each.
 #[derive(Debug, Default)]
 struct Seen<'a> {
     addresses: BTreeMap<String, &'a HostDocument>,
@@ -204,10 +204,10 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn check(&mut self, host: &'a HostDocument, found: &mut Findings) {
-        // That one address is for many hosts is said by another rule.
+        // One address for many hosts is reported by another rule.
         let Some(layout) = host.document.layout().filter(|_| !host.is_for_all()) else { return };
         let mut report = |first: Option<&HostDocument>, what: String, at| {
-            // Twice in one document, or in two for one host, is said elsewhere.
+            // Duplicates in one document, or in two for one host, are reported elsewhere.
             if let Some(first) = first.filter(|it| short_name(it.host()) != short_name(host.host()))
             {
                 let message = format!("`{}` has {what}, too", first.name);

@@ -1,8 +1,8 @@
 //! A document as what it describes: interfaces, routes and name servers, each
-//! with its place in the text.
+//! with its location in the text.
 //!
-//! Unlike nmstate's own types this view keeps what is written twice, knows where
-//! everything stands, and can hold a policy whose values are captured on the node.
+//! Unlike nmstate's own types, this view keeps duplicates and locations, and can
+//! represent a policy whose values are captured on the node.
 
 mod family;
 mod port;
@@ -39,7 +39,7 @@ pub struct Interface<'a> {
     pub node: &'a Node,
 }
 
-/// The names under which nmstate takes a list of ports.
+/// The names that nmstate accepts for a list of ports.
 const PORT_KEYS: [&str; 4] = ["port", "ports", "slaves", "ports-config"];
 
 /// Whether a value is filled in on the node by a capture.
@@ -49,7 +49,7 @@ pub fn is_captured(node: &Node) -> bool {
 
 impl<'a> Layout<'a> {
     /// Reads the map that holds `interfaces`, `routes` and `dns-resolver`. What has
-    /// another shape than it should is left out: nmstate's own reader says so.
+    /// another shape than it should is left out: nmstate's own reader reports it.
     pub fn read(node: &'a Node) -> Self {
         let interfaces = node.get("interfaces").map(Node::items).unwrap_or_default();
         let routes = node.get("routes").and_then(|routes| routes.get("config"));
@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The interface that nmstate would take: the last one of this name and type.
+    /// The interface that nmstate would use: the last one of this name and type.
     pub fn find(&self, name: &str, kind: &InterfaceType) -> Option<&Interface<'a>> {
         self.interfaces.iter().rev().find(|iface| iface.name.value == name && iface.kind == *kind)
     }
@@ -135,12 +135,12 @@ impl<'a> Interface<'a> {
         Some(Located { at: node.at, value: node.text()? })
     }
 
-    /// Where a key stands, or the interface itself when it has no such key.
+    /// The location of a key, or of the interface if it has no such key.
     pub fn place(&self, key: &str) -> Position {
         self.node.entry(key).map_or(self.at(), |entry| entry.at)
     }
 
-    /// `up` is what nmstate takes when nothing is said.
+    /// `up` is the default of nmstate.
     pub fn is_up(&self) -> bool {
         self.text("state").is_none_or(|state| state.value == "up")
     }

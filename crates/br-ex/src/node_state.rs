@@ -9,7 +9,7 @@ use crate::schema;
 /// The state of a node.
 #[derive(Debug, Clone)]
 pub struct NodeState {
-    /// The node's name, where the text says it.
+    /// The node's name, if the text contains it.
     pub name: Option<String>,
     pub state: NetworkState,
     /// Parts that nmstate does not read and that were left out, each with its line.
@@ -166,8 +166,8 @@ fn rename_old(node: &mut Node) -> bool {
     is_old
 }
 
-/// The state that is meant for a host: the one of its name, or the only one, when that
-/// does not say whose it is or nothing else is asked for.
+/// The state of a host: the one with its name, or the only one, if that one has no name or
+/// no host is given.
 pub fn of_host<'s>(states: &'s [NodeState], host: Option<&str>) -> Option<&'s NetworkState> {
     match (states, host) {
         ([only], None) => Some(&only.state),
@@ -215,7 +215,7 @@ status:
     }
 
     #[test]
-    fn what_is_no_state_is_refused_by_its_kind() {
+    fn a_document_that_is_not_a_state_is_rejected_by_its_kind() {
         let output = |text: &str| parse(text).unwrap_err().to_string();
         assert!(output("kind: Node\n").ends_with("found a Node"));
         assert!(output("kind: NodeNetworkState\n").contains("has no `status.currentState`"));

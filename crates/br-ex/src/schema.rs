@@ -1,6 +1,6 @@
-//! Reading a document as nmstate does, and finding the place of what it refuses.
+//! Reads a document as nmstate does, and finds the location of what it rejects.
 //!
-//! nmstate reports what is wrong, seldom where. The place is found by leaving out one part after
+//! nmstate reports what is wrong, but rarely where. The location is found by leaving out one part after
 //! the other: the innermost part without which the error disappears, or becomes another one, is
 //! the culprit.
 
@@ -39,7 +39,7 @@ pub(crate) fn read_state(
     }
 }
 
-/// Reads a policy. What is captured gets a stand-in, so that the rest of the state
+/// Reads a policy. Captured values get a placeholder, so that the rest of the state
 /// is read as strictly as in a document without captures.
 pub(crate) fn read_policy(
     state: &Node,
@@ -86,7 +86,7 @@ fn report(state: &Node, whole: &str, found: &mut Findings) {
     faults.extend(rest_faults(state).iter().map(|fault| fault.located("")));
     if faults.is_empty() {
         // Read piece by piece it is fine; only the text as a whole is not.
-        faults.push(Located { at: state.at, value: said(whole) });
+        faults.push(Located { at: state.at, value: shortened(whole) });
     }
     for Located { at, value } in faults {
         found.report(RuleId::B34, at, value);
@@ -116,7 +116,7 @@ pub(crate) struct Fault {
     pub(crate) field: String,
     /// What is written there, when that is a single value.
     found: Option<String>,
-    /// What nmstate says.
+    /// The message of nmstate.
     error: String,
     /// The way to it, for its removal.
     path: Vec<Step>,
@@ -126,7 +126,7 @@ impl Fault {
     /// What is wrong and what to write.
     pub(crate) fn message(&self) -> String {
         let found = self.found.as_deref().map(|it| format!(", found {it:?}")).unwrap_or_default();
-        // Texts of the standard library that tell nothing about the value.
+        // Texts of the standard library that do not describe the value.
         let expected = match self.error.as_str() {
             "invalid digit found in string" => "expected a whole number",
             "number too large to fit in target type" => "expected a smaller number",
@@ -134,7 +134,7 @@ impl Fault {
             "cannot parse integer from empty string" => "expected a number",
             "invalid IP address syntax" => "expected an IP address",
             "provided string was not `true` or `false`" => "expected true or false",
-            error => return said(error),
+            error => return shortened(error),
         };
         format!("{expected}{found}")
     }
@@ -312,7 +312,7 @@ impl StandIns {
     }
 }
 
-/// Whether a captured value could be anything, so that no stand-in fits.
+/// Whether a captured value could be anything, so that no placeholder fits.
 fn is_left_out(entry: &Entry) -> bool {
     const NAMES: [&str; 7] = [
         "name",
@@ -326,8 +326,8 @@ fn is_left_out(entry: &Entry) -> bool {
     is_captured(&entry.value) && !NAMES.contains(&entry.key.as_str())
 }
 
-/// What nmstate said, without a list of everything it would have taken.
-fn said(error: &str) -> String {
+/// The message of nmstate, without its list of all accepted values.
+fn shortened(error: &str) -> String {
     let error = one_line(error);
     let Some((head, expected)) = error.split_once(", expected one of ") else { return error };
     let unknown = head.split('`').nth(1).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The way out of br-ex: which port leads to which NICs.
+//! The uplink of br-ex: which port leads to which NICs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use located_yaml::Located;
 
 use crate::layout::{BridgePort, Interface, Layout, PortKind};
 
-/// Ports of br-ex that may lead out, and what is behind the one that does.
+/// Ports of br-ex that may be the uplink, and the interfaces behind the one that is.
 #[derive(Debug, Clone, Default)]
 pub struct UplinkPorts<'a> {
     /// Ports of br-ex that lead out of Open vSwitch.
     pub system: Vec<BridgePort<'a>>,
     /// Ports of br-ex that lead to another bridge.
     pub patches: Vec<BridgePort<'a>>,
-    /// What the external id `bridge-uplink` says.
+    /// The value of the external id `bridge-uplink`.
     pub named: Option<Located<&'a str>>,
     /// Names of the interfaces that carry br-ex's traffic out of Open vSwitch.
     pub members: Vec<Located<&'a str>>,
@@ -21,29 +21,29 @@ pub struct UplinkPorts<'a> {
 
 impl<'a> UplinkPorts<'a> {
     pub fn of(bridge: &Interface<'a>, layout: &Layout<'a>) -> Self {
-        let mut way = Self { named: bridge.external_id("bridge-uplink"), ..Self::default() };
+        let mut uplink = Self { named: bridge.external_id("bridge-uplink"), ..Self::default() };
         for port in bridge.bridge_ports() {
             match port.kind(layout) {
-                PortKind::System | PortKind::OvsBond => way.system.push(port),
-                PortKind::Patch => way.patches.push(port),
+                PortKind::System | PortKind::OvsBond => uplink.system.push(port),
+                PortKind::Patch => uplink.patches.push(port),
                 PortKind::Internal => {}
             }
         }
-        let named = way.named.and_then(|named| {
-            let mut all = way.system.iter().chain(&way.patches);
+        let named = uplink.named.and_then(|named| {
+            let mut all = uplink.system.iter().chain(&uplink.patches);
             all.find(|port| port.name.value == named.value)
         });
-        // ovnkube would not follow a patch port without being told; that is said, and the
-        // rest is checked as if it had been.
-        let chosen = named.or(match (way.system.as_slice(), way.patches.as_slice()) {
+        // ovnkube does not use a patch port that `bridge-uplink` does not name. That is reported,
+        // and the rest is checked as if it were named.
+        let chosen = named.or(match (uplink.system.as_slice(), uplink.patches.as_slice()) {
             ([port], _) | ([], [port]) => Some(port),
             _ => None,
         });
         if let Some(port) = chosen {
             let mut seen = BTreeSet::from([bridge.name.value]);
-            way.members = behind(port, layout, &mut seen);
+            uplink.members = behind(port, layout, &mut seen);
         }
-        way
+        uplink
     }
 
     pub fn is_member(&self, name: &str) -> bool {
@@ -107,7 +107,7 @@ pub(crate) fn stacks<'a>(layout: &Layout<'a>) -> BTreeMap<&'a str, usize> {
             names.extend(ports.iter().flat_map(BridgePort::members).map(|member| member.value));
         }
         names.extend(iface.patch_peer().map(|peer| peer.value));
-        // Stacks that met here are one from now on.
+        // Stacks with a common interface are one from now on.
         let met: BTreeSet<usize> =
             names.iter().filter_map(|name| stacks.get(name).copied()).collect();
         let one = met.first().copied().unwrap_or(number);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_set::Position;
+use image_set::EntryPosition;
 use semver::Version;
 
 use crate::filter::{Filtered, KeptChannel, KeptPackage};
@@ -12,7 +12,7 @@ use crate::rules::{DefaultChannel, chain, flaws_of};
 use crate::version::CatalogRange;
 
 /// Names what is needed and not selected; adds it when `add` is set. What is added may need more.
-pub(crate) fn resolve(filtered: &mut Filtered<'_, '_>, add: bool, at: Position) {
+pub(crate) fn resolve(filtered: &mut Filtered<'_, '_>, add: bool, at: EntryPosition) {
     let mut offer = Offer::default();
     for kept in &filtered.packages {
         offer.add(kept);

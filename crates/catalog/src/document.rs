@@ -1,7 +1,7 @@
 //! One document of a catalog, read in a single pass.
 //!
 //! Which fields matter depends on the schema, and the schema may come last, so everything that any
-//! schema needs is read on the way. Keys are matched without regard to case, as in Go.
+//! schema needs is read at the same time. Keys are matched without regard to case, as in Go.
 
 use std::fmt;
 use std::marker::PhantomData;

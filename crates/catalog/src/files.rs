@@ -164,10 +164,11 @@ impl Ignored {
     /// Whether the file does not count. The deepest folder with an entry decides.
     fn has(&self, path: &str) -> bool {
         let path = Path::new("/").join(path);
-        let said = self.0.iter().rev().filter(|matcher| path.starts_with(matcher.path()));
-        said.map(|matcher| matcher.matched_path_or_any_parents(&path, false))
-            .find(|said| !said.is_none())
-            .is_some_and(|said| said.is_ignore())
+        let rules = self.0.iter().rev().filter(|matcher| path.starts_with(matcher.path()));
+        rules
+            .map(|matcher| matcher.matched_path_or_any_parents(&path, false))
+            .find(|found| !found.is_none())
+            .is_some_and(|found| found.is_ignore())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_set::{Operator, PackageChannel, Position};
+use image_set::{EntryPosition, Operator, PackageChannel};
 
 use crate::dependencies;
 use crate::finding::{Finding, Problem};
@@ -20,7 +20,7 @@ pub struct Filtered<'c, 'a> {
     pub packages: Vec<KeptPackage<'c, 'a>>,
     /// In the order of the configuration.
     pub findings: Vec<Finding>,
-    /// Whether this is the catalog as it is. Then it is not rebuilt, and keeps its digest.
+    /// Whether this is the unchanged catalog. Then it is not rebuilt, and keeps its digest.
     pub whole: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct KeptPackage<'c, 'a> {
     pub channels: Vec<KeptChannel<'c, 'a>>,
     /// Whether the configuration names it, or another one needs it.
     pub asked_for: bool,
-    /// Bundles that are in no channel: of a catalog that is mirrored as it is.
+    /// Bundles that are in no channel: of a catalog that is mirrored unchanged.
     pub(crate) unlisted: Vec<&'c Bundle<'a>>,
 }
 
@@ -54,7 +54,7 @@ pub struct BundleName {
 }
 
 /// Selects from `catalog` what `operator` requests. What is unavailable is a finding; the rest is
-/// selected all the same.
+/// selected nevertheless.
 pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filtered<'c, 'a> {
     let mut filtered =
         Filtered { catalog, packages: vec![], findings: notices(catalog, operator), whole: false };
@@ -72,20 +72,23 @@ pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filte
         };
         filtered.take(package, &want, false);
     }
-    for wish in &operator.packages {
-        let Some(package) = catalog.packages.get(&*wish.name) else {
-            let nearest = nearest(&wish.name, catalog.packages.keys().map(|name| &**name));
-            filtered.find(wish.at, Problem::UnknownPackage { package: wish.name.clone(), nearest });
+    for requested in &operator.packages {
+        let Some(package) = catalog.packages.get(&*requested.name) else {
+            let nearest = nearest(&requested.name, catalog.packages.keys().map(|name| &**name));
+            filtered.find(
+                requested.at,
+                Problem::UnknownPackage { package: requested.name.clone(), nearest },
+            );
             continue;
         };
         let selection = Selection {
-            at: wish.at,
-            default: wish.default_channel.as_deref(),
-            channels: &wish.channels,
+            at: requested.at,
+            default: requested.default_channel.as_deref(),
+            channels: &requested.channels,
             want: want(
-                wish.min_version.as_ref(),
-                wish.max_version.as_ref(),
-                wish.previous_versions,
+                requested.min_version.as_ref(),
+                requested.max_version.as_ref(),
+                requested.previous_versions,
             ),
         };
         filtered.take(package, &selection, operator.full);
@@ -102,23 +105,24 @@ pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filte
 /// something that is selected may be in it.
 fn notices(catalog: &Catalog<'_>, operator: &Operator) -> Vec<Finding> {
     let all = operator.packages.is_empty();
-    let absent = operator.packages.iter().any(|wish| !catalog.packages.contains_key(&*wish.name));
+    let absent =
+        operator.packages.iter().any(|requested| !catalog.packages.contains_key(&*requested.name));
     let of_wish = |path: &str| {
         let mut parts = path.split('/').map(|part| part.split('.').next().unwrap_or_default());
-        parts.any(|part| operator.packages.iter().any(|wish| wish.name == part))
+        parts.any(|part| operator.packages.iter().any(|requested| requested.name == part))
     };
     let unreadable = catalog.left_out.iter().map(|file| Problem::Unreadable {
         why: file.why.clone(),
         selected: all || absent || of_wish(&file.path),
     });
     let repeated = catalog.repeated_keys.iter().cloned().map(Problem::RepeatedKey);
-    let finding = |problem| Finding { at: Position::default(), problem };
+    let finding = |problem| Finding { at: EntryPosition::default(), problem };
     unreadable.chain(repeated).map(finding).collect()
 }
 
 /// What is wanted of one package.
 struct Selection<'s> {
-    at: Position,
+    at: EntryPosition,
     default: Option<&'s str>,
     channels: &'s [PackageChannel],
     /// For channels that request nothing else.
@@ -139,7 +143,7 @@ fn want<'s>(
     }
 }
 
-/// A package as it is, good or not.
+/// A whole package, valid or not.
 fn everything<'c, 'a>(package: &'c Package<'a>) -> Option<KeptPackage<'c, 'a>> {
     let all = |channel: &'c Channel<'a>| KeptChannel {
         channel,
@@ -163,7 +167,7 @@ fn everything<'c, 'a>(package: &'c Package<'a>) -> Option<KeptPackage<'c, 'a>> {
 }
 
 impl<'c, 'a> Filtered<'c, 'a> {
-    pub(crate) fn find(&mut self, at: Position, problem: Problem) {
+    pub(crate) fn find(&mut self, at: EntryPosition, problem: Problem) {
         self.findings.push(Finding { at, problem });
     }
 
@@ -176,7 +180,8 @@ impl<'c, 'a> Filtered<'c, 'a> {
 
     fn take(&mut self, package: &'c Package<'a>, selection: &Selection<'_>, full: bool) {
         let name = package.name.to_string();
-        let channels: Vec<&str> = selection.channels.iter().map(|wish| &*wish.name).collect();
+        let channels: Vec<&str> =
+            selection.channels.iter().map(|requested| &*requested.name).collect();
         let default = match selection.default {
             Some(_) => DefaultChannel::Chosen,
             None => DefaultChannel::OfPackage,
@@ -188,7 +193,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
         }
         let chosen = self.channels(package, selection);
         let mut channels = Vec::new();
-        let mut empty: BTreeMap<&str, (Position, String, String)> = BTreeMap::new();
+        let mut empty: BTreeMap<&str, (EntryPosition, String, String)> = BTreeMap::new();
         for (channel, at, want) in chosen {
             let want = match (full, want) {
                 (true, ChannelSelection::Head) => ChannelSelection::All,
@@ -207,8 +212,8 @@ impl<'c, 'a> Filtered<'c, 'a> {
                 Ok(kept) => {
                     self.explain(package, channel, at, want, &kept);
                     if kept.entries.is_empty() {
-                        let said = (at, describe(want), versions(package, channel));
-                        empty.insert(&channel.name, said);
+                        let details = (at, describe(want), versions(package, channel));
+                        empty.insert(&channel.name, details);
                     } else {
                         channels.push(KeptChannel { channel, entries: kept.entries });
                     }
@@ -228,26 +233,29 @@ impl<'c, 'a> Filtered<'c, 'a> {
         &mut self,
         package: &'c Package<'a>,
         selection: &Selection<'s>,
-    ) -> Vec<(&'c Channel<'a>, Position, ChannelSelection<'s>)> {
+    ) -> Vec<(&'c Channel<'a>, EntryPosition, ChannelSelection<'s>)> {
         if selection.channels.is_empty() {
             let all = package.channels.values();
             return all.map(|channel| (channel, selection.at, selection.want)).collect();
         }
         let mut chosen = Vec::new();
-        for wish in selection.channels {
-            let Some(channel) = package.channels.get(&*wish.name) else {
+        for requested in selection.channels {
+            let Some(channel) = package.channels.get(&*requested.name) else {
                 let known = || package.channels.keys().map(|name| &**name);
-                let nearest = nearest(&wish.name, known());
+                let nearest = nearest(&requested.name, known());
                 let channels = known().map(str::to_owned).collect();
-                let (package, channel) = (package.name.to_string(), wish.name.clone());
+                let (package, channel) = (package.name.to_string(), requested.name.clone());
                 let problem = Problem::UnknownChannel { package, channel, nearest, channels };
-                self.find(wish.at, problem);
+                self.find(requested.at, problem);
                 continue;
             };
-            let own =
-                want(wish.min_version.as_ref(), wish.max_version.as_ref(), wish.previous_versions);
+            let own = want(
+                requested.min_version.as_ref(),
+                requested.max_version.as_ref(),
+                requested.previous_versions,
+            );
             let want = if own == ChannelSelection::Head { selection.want } else { own };
-            chosen.push((channel, wish.at, want));
+            chosen.push((channel, requested.at, want));
         }
         chosen.sort_by_key(|(channel, ..)| &*channel.name);
         chosen
@@ -257,7 +265,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
         &mut self,
         package: &Package<'_>,
         channel: &Channel<'_>,
-        at: Position,
+        at: EntryPosition,
         want: ChannelSelection<'_>,
         kept: &Kept,
     ) {
@@ -287,7 +295,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
         package: &'c Package<'a>,
         selection: &Selection<'_>,
         channels: Vec<KeptChannel<'c, 'a>>,
-        mut empty: BTreeMap<&str, (Position, String, String)>,
+        mut empty: BTreeMap<&str, (EntryPosition, String, String)>,
     ) {
         let name = || package.name.to_string();
         let kept: Vec<String> = channels.iter().map(|kept| kept.channel.name.to_string()).collect();
@@ -344,7 +352,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
         if !gone.is_empty() {
             self.whole = false;
             let problem = Problem::LeftOut { bundles: gone, why: why.to_owned() };
-            self.find(Position::default(), problem);
+            self.find(EntryPosition::default(), problem);
         }
     }
 

@@ -51,7 +51,7 @@ struct HashedChannel<'a> {
 }
 
 /// The hash of what `operator` selects from the catalog with this `name` (registry and
-/// repository, or what stands for it) and `digest`: 32 hex digits. Where the result goes does not count.
+/// repository, or a name in its place) and `digest`: 32 hex digits. The target does not count.
 pub fn filter_hash(operator: &Operator, name: &str, digest: &Digest) -> String {
     let packages: Vec<HashedPackage<'_>> = operator.packages.iter().map(package).collect();
     let hashed = Hashed {

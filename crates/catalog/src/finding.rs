@@ -1,8 +1,8 @@
-//! What a selection could not do, or did in a way that surprises.
+//! What a selection could not do, or did differently than expected.
 
 use std::fmt;
 
-use image_set::Position;
+use image_set::EntryPosition;
 
 use crate::rules::{ChannelFlaw, FlawList};
 
@@ -10,7 +10,7 @@ use crate::rules::{ChannelFlaw, FlawList};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Where the configuration requests it.
-    pub at: Position,
+    pub at: EntryPosition,
     pub problem: Problem,
 }
 
@@ -79,7 +79,7 @@ pub enum Problem {
     )]
     PreReleases { package: String, channel: String, versions: Vec<String>, suggestion: String },
     #[error(
-        "version {version} of {package:?} is that of several bundles in channel {channel:?}, as build metadata (behind '+') makes no difference between versions: took {taken}, not {}; write the version with its build metadata to choose",
+        "version {version} of {package:?} is that of several bundles in channel {channel:?}, as build metadata (behind '+') makes no difference between versions: {taken} is selected, not {}; write the version with its build metadata to choose",
         others.join(", ")
     )]
     SameVersion {
@@ -97,7 +97,7 @@ pub enum Problem {
         provider: Option<String>,
     },
     #[error(
-        "{bundle} has a constraint {kind:?}, which is not evaluated: what it needs is not looked for"
+        "{bundle} has a constraint {kind:?}, which is not evaluated: what it needs is not searched for"
     )]
     Constraint { bundle: String, kind: String },
     #[error("a part of the catalog cannot be read and is left out: {why}")]

@@ -16,11 +16,11 @@ pub struct Layer {
     pub bytes: Vec<u8>,
     /// Of the packed bytes, by which registries know it.
     pub digest: Digest,
-    /// Of the tar inside, by which the image's config knows it.
+    /// Of the tar inside, as in the config of the image.
     pub diff_id: Digest,
 }
 
-/// The layer that takes things away which layers below it have: the folders `gone`, and what is in
+/// The layer that removes content of layers below it: the folders `gone`, and what is in
 /// the folders `emptied`. Paths are absolute.
 pub fn hiding_layer(gone: &[&str], emptied: &[&str]) -> io::Result<Layer> {
     let mut names: Vec<String> = Vec::new();

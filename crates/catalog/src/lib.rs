@@ -1,7 +1,7 @@
 //! File-based operator catalogs: read, select, walk, write again.
 //!
-//! Pure: the caller brings the files and the manifests, and stores what comes out. Whatever comes in
-//! is taken as hostile. Everything borrows from the files: a catalog of hundreds of megabytes costs a few
+//! Pure: the caller reads the files and the manifests, and stores the result. All input
+//! is untrusted. Everything borrows from the files: a catalog of hundreds of megabytes needs a few
 //! megabytes more.
 //!
 //! ```text

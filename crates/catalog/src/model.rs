@@ -21,7 +21,7 @@ pub struct Catalog<'a> {
     pub repeated_keys: Vec<String>,
 }
 
-/// A document, as it is in its file.
+/// A document, with the text of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blob<'a>(pub(crate) &'a str);
 

@@ -1,7 +1,7 @@
 //! One channel made smaller: which of its entries stay.
 //!
-//! What stays must be a channel by OLM's rules again: one head, and nothing that leads nowhere. So
-//! entries outside of what was requested stay where they connect others.
+//! What stays must be a channel by OLM's rules again: one head, and no entry that does not lead to
+//! it. So entries outside of what was requested stay where they connect others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +66,8 @@ pub(crate) fn narrow(
 }
 
 /// What is left of the entries in `kept` when `lost` cannot be used: those that OLM can still get to
-/// from the newest of them. No edges are made up, so what is older than a lost entry goes with it,
-/// unless it is on another way.
+/// from the newest of them. No edges are invented, so what is older than a lost entry is lost with
+/// it, unless it is on another path.
 pub(crate) fn without(
     channel: &Channel<'_>,
     kept: &BTreeSet<usize>,
@@ -209,8 +209,8 @@ impl<'v, 'a> View<'v, 'a> {
         }
         let head = counts.iter().rposition(|below| *below == count).unwrap_or_default();
         let end = counts.iter().position(|below| *below == 0).unwrap_or(counts.len());
-        // OLM does not look behind a skipped entry, so what was fine below a higher head may be lost
-        // below this one. Then a higher one stays, too.
+        // OLM does not follow a skipped entry, so what was reachable below a higher head may be
+        // lost below this one. Then a higher one stays, too.
         for head in (0..=head).rev().take(MAX_HEADS_TRIED) {
             let mut kept = BTreeSet::new();
             for link in &self.chain[head..end.max(head)] {

@@ -15,7 +15,7 @@ pub struct RelatedImages {
     pub unusable: Vec<UnusableImage>,
 }
 
-/// An image, and who wants it.
+/// An image, and what requires it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedImage {
     pub image: ImageRef,

@@ -67,9 +67,9 @@ pub enum ChannelFlaw {
     NoHead,
     #[error("has several heads, which nothing replaces or skips: {}", .0.join(", "))]
     Heads(Vec<String>),
-    #[error("goes in a circle: {0:?} is replaced by what it replaces")]
+    #[error("has a cycle: {0:?} is replaced by what it replaces")]
     Circle(String),
-    #[error("has entries that lead nowhere: {}", .0.join(", "))]
+    #[error("has entries that do not lead to the head: {}", .0.join(", "))]
     Stranded(Vec<String>),
     #[error("has the skipRange {range:?} at {entry:?}, which cannot be read")]
     SkipRange { entry: String, range: String },
@@ -216,7 +216,7 @@ fn channel_flaw(package: &Package<'_>, channel: &Channel<'_>) -> Option<ChannelF
 }
 
 /// The entries from the head along `replaces`, when OLM accepts these entries as a channel: one
-/// head, no circle, and everything that is not skipped is on the way. The last one may replace what
+/// head, no cycle, and everything that is not skipped is on the path. The last one may replace what
 /// is not there.
 pub(crate) fn chain<'e, 'a>(entries: &[&'e Entry<'a>]) -> Result<Vec<&'e Entry<'a>>, ChannelFlaw> {
     let mut by_name: BTreeMap<&str, &Entry<'_>> = BTreeMap::new();
@@ -234,7 +234,7 @@ pub(crate) fn chain<'e, 'a>(entries: &[&'e Entry<'a>]) -> Result<Vec<&'e Entry<'
     let mut passed = BTreeSet::from([&*head.name]);
     let mut current = head;
     while let Some(next) = &current.replaces {
-        // OLM does not look behind an entry that is skipped.
+        // OLM does not follow an entry that is skipped.
         if skipped.contains(&**next) {
             break;
         }

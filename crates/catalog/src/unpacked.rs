@@ -32,7 +32,8 @@ pub struct Unpacked {
     bytes: u64,
     /// The most bytes that are read.
     limit: u64,
-    /// Paths from the folder at and below which no further layer is heard; the empty one is the folder.
+    /// Paths from the folder at and below which entries of further layers are ignored; the empty
+    /// one is the folder.
     settled: BTreeSet<String>,
     /// Paths that are folders: what stood there below is none.
     folders: BTreeSet<String>,
@@ -69,35 +70,39 @@ impl Unpacked {
     /// Reads the next layer down, as its registry has it. The caller starts with the topmost one.
     /// Says whether there was something about the catalog in it.
     pub fn read_layer(&mut self, packed: impl Read) -> Result<bool, UnpackError> {
-        let mut said = LayerEntries::default();
-        image_layer::read(packed, |entry| self.take(&mut said, entry))?;
-        if let Some(link) = said.links.iter().find(|path| !self.is_hidden(path)) {
+        let mut changes = LayerEntries::default();
+        image_layer::read(packed, |entry| self.take(&mut changes, entry))?;
+        if let Some(link) = changes.links.iter().find(|path| !self.is_hidden(path)) {
             let path = format!("/{}/{link}", self.folder.join("/"));
             return Err(UnpackError::Link(path.trim_end_matches('/').to_owned()));
         }
-        let says_something = said != LayerEntries::default();
-        for (path, bytes) in said.files {
+        let has_entries = changes != LayerEntries::default();
+        for (path, bytes) in changes.files {
             if !self.is_hidden(&path) {
                 self.files.insert(path.clone(), bytes);
             }
-            said.settled.insert(path);
+            changes.settled.insert(path);
         }
-        self.settled.append(&mut said.settled);
-        self.settled.append(&mut said.links);
-        self.folders.append(&mut said.folders);
-        Ok(says_something)
+        self.settled.append(&mut changes.settled);
+        self.settled.append(&mut changes.links);
+        self.folders.append(&mut changes.folders);
+        Ok(has_entries)
     }
 
-    fn take(&mut self, said: &mut LayerEntries, entry: &mut Entry<'_>) -> Result<(), UnpackError> {
+    fn take(
+        &mut self,
+        changes: &mut LayerEntries,
+        entry: &mut Entry<'_>,
+    ) -> Result<(), UnpackError> {
         let Some(path) = self.below(entry) else { return Ok(()) };
         // Inside one layer the last entry counts, as it does for tar.
         if !matches!(entry.change, Change::Gone | Change::Emptied) {
-            let before = said.files.remove(&path).map_or(0, |bytes| bytes.len() as u64);
+            let before = changes.files.remove(&path).map_or(0, |bytes| bytes.len() as u64);
             self.bytes -= before;
-            said.links.remove(&path);
+            changes.links.remove(&path);
         }
         match entry.change {
-            Change::File if path.is_empty() => drop(said.settled.insert(path)),
+            Change::File if path.is_empty() => drop(changes.settled.insert(path)),
             Change::File if self.is_hidden(&path) => {}
             Change::File => {
                 let mut bytes = Vec::new();
@@ -107,16 +112,16 @@ impl Unpacked {
                 if self.bytes > self.limit {
                     return Err(UnpackError::Large);
                 }
-                said.files.insert(path, bytes);
+                changes.files.insert(path, bytes);
             }
-            Change::Folder => drop(said.folders.insert(path)),
-            Change::Link => drop(said.links.insert(path)),
-            Change::Special | Change::Gone | Change::Emptied => drop(said.settled.insert(path)),
+            Change::Folder => drop(changes.folders.insert(path)),
+            Change::Link => drop(changes.links.insert(path)),
+            Change::Special | Change::Gone | Change::Emptied => drop(changes.settled.insert(path)),
         }
         Ok(())
     }
 
-    /// The path from the folder. What is said about a folder above is said about this one, unless it
+    /// The path from the folder. An entry for a folder above applies to this one, unless it
     /// is that it exists.
     fn below(&self, entry: &Entry<'_>) -> Option<String> {
         let path = entry.path();

@@ -40,7 +40,8 @@ pub struct Node {
     pub is_skipped: bool,
     /// Why its publisher advises against it.
     pub deprecation: Option<String>,
-    /// Place on the way from the head: what OLM prefers has a lower one. `None` for what it never installs.
+    /// Position on the path from the head: what OLM prefers has a lower one. `None` for what it
+    /// never installs.
     rank: Option<usize>,
 }
 
@@ -89,7 +90,7 @@ pub enum PathError {
     #[error("OLM goes from {from} to {reached} and does not stop at {to}")]
     PassedBy { from: Version, to: Version, reached: Version },
     #[error(
-        "OLM stays at {at}: in the channel {channel:?} only {} can be installed over it, and OLM never installs a version that another one skips ({by} skips it); install a version of the channel that is not skipped by hand, or ask the publisher for one that replaces or skips {at}",
+        "OLM stays at {at}: in the channel {channel:?} only {} can be installed over it, and OLM never installs a version that another one skips ({by} skips it); manually install a version of the channel that is not skipped, or request one from the publisher that replaces or skips {at}",
         over.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     OnlySkipped { channel: String, at: Version, over: Vec<Version>, by: String },
@@ -187,8 +188,8 @@ fn allows(
 }
 
 impl Graph {
-    /// The way OLM goes from the version `from` until nothing newer can be installed, or until `to`.
-    /// `from` need not be in the channel any more: a `skipRange` may still take it.
+    /// The path that OLM takes from the version `from` until nothing newer can be installed, or
+    /// until `to`. `from` need not be in the channel any more: a `skipRange` may still take it.
     pub fn path(
         &self,
         package: &Package<'_>,
@@ -288,7 +289,7 @@ impl Graph {
         }
     }
 
-    /// The lowest and the highest version, in words.
+    /// The lowest and the highest version, as text.
     fn extent(&self) -> String {
         match &self.nodes[..] {
             [] => "none".to_owned(),

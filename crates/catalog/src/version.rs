@@ -147,7 +147,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The bounds that one word stands for: two for a bare wildcard.
+/// The bounds of one word: two for a bare wildcard.
 fn bounds(word: &str) -> Option<Vec<Bound>> {
     let (sign, rest) = word.split_at(word.find(|c: char| c.is_ascii_digit())?);
     let sign = match sign.trim() {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_olm_cannot_read_is_no_range() {
+    fn what_olm_cannot_read_is_not_a_range() {
         for text in ["", "||", "1.0.0 ||", "|| 1.0.0", "~1.0.0", "1.0", "v1.0.0", "x", "<"] {
             assert_eq!(CatalogRange::parse(text), None, "{text:?}");
         }

@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
             if key == "<<" && style == ScalarStyle::Plain {
                 return Err(wrong(span, "a merge key (`<<`), which catalogs do not use"));
             }
-            // Few keys per map: a walk costs less than a tree.
+            // Few keys per map: a linear search is cheaper than a tree.
             if let Some(index) = keys.iter().position(|(known, _)| **known == *key) {
                 self.repeated(&key, span)?;
                 let (_, removed) = keys.remove(index);
@@ -267,7 +267,7 @@ fn scalar(text: &str, plain: bool, json: &mut String) {
     }
 }
 
-/// An unquoted word as the JSON number it stands for.
+/// An unquoted word as a JSON number.
 fn number(word: &str) -> Option<String> {
     let unsigned = word.strip_prefix(['-', '+']).unwrap_or(word);
     if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn unquoted_words_mean_what_yaml_1_1_says() {
+    fn unquoted_words_mean_what_yaml_1_1_defines() {
         for (word, expected) in [
             ("yes", "true"),
             ("Off", "false"),

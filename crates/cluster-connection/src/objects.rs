@@ -9,7 +9,7 @@ use crate::{Connection, explain};
 /// A request about an object failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    #[error("{what} exists already")]
+    #[error("{what}: it already exists")]
     Exists { what: String },
     /// Contains the message of the API server.
     #[error("{what}: {message}")]
@@ -32,7 +32,7 @@ impl Connection {
     }
 
     /// Creates an object in the collection at `path`, such as `/apis/batch/v1/namespaces/x/jobs`.
-    /// Fields that the server does not know are an error.
+    /// Fields that are unknown to the server are an error.
     ///
     /// # Errors
     /// It exists, the account may not create it, or the server rejects it.

@@ -3,7 +3,7 @@
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-/// The version of this form.
+/// The version of the format.
 const SCHEMA: u32 = 1;
 const KIND: &str = "ClusterInventory";
 /// The largest document that is read. Real ones have a few hundred kilobytes.
@@ -41,15 +41,15 @@ pub struct Cluster {
     /// The release that was last reached completely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    /// The release that it is on its way to.
+    /// The release that it is being updated to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updating_to: Option<Version>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// `amd64`, or `multi` for releases that have several.
+    /// `amd64`, or `multi` for releases with several architectures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// The update service that it asks, where that is not Red Hat's.
+    /// The update service of the cluster, unless it is that of Red Hat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_service: Option<String>,
     /// Newest first.
@@ -75,23 +75,23 @@ pub struct Subscription {
     pub namespace: String,
     pub name: String,
     pub package: String,
-    /// `None` stands for the package's default channel.
+    /// `None` means the default channel of the package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// The CatalogSource, and its namespace.
     pub source: String,
     pub source_namespace: String,
-    /// What runs.
+    /// The installed version.
     #[serde(default, rename = "installedCSV", skip_serializing_if = "Option::is_none")]
     pub installed_csv: Option<String>,
-    /// What the catalog would have run next.
+    /// The next version by the catalog.
     #[serde(default, rename = "currentCSV", skip_serializing_if = "Option::is_none")]
     pub current_csv: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
 }
 
-/// An operator that is there.
+/// An installed operator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installed {
@@ -138,7 +138,7 @@ pub struct Mirror {
 pub struct Unread {
     pub kind: String,
     pub reason: Reason,
-    /// What the cluster said, or what is wrong with the object.
+    /// The message of the cluster, or the error in the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -151,31 +151,31 @@ pub enum Reason {
     Missing,
     /// The account may not list it.
     Forbidden,
-    /// An object is not as objects of its kind are.
+    /// An object does not have the fields of its kind.
     Malformed,
 }
 
 /// A text that is not an inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    #[error("it has more than {} MiB, which no inventory has", MAX_BYTES >> 20)]
+    #[error("the document is larger than {} MiB", MAX_BYTES >> 20)]
     Large,
-    #[error("it is not JSON")]
+    #[error("the document is not valid JSON")]
     Json(#[source] serde_json::Error),
-    #[error("it is not an inventory of a cluster: it has no kind {KIND}{}", instead(.0))]
+    #[error("expected kind {KIND}, found {}; `oc-mirror inventory` writes such a document", found(.0))]
     Kind(String),
     #[error(
-        "it has form {0} of inventories, and this version reads form {SCHEMA}; use an oc-mirror as new as the one that wrote it"
+        "expected schema {SCHEMA}, found {0}; use an oc-mirror that is at least as new as the one that wrote the document"
     )]
     Schema(u32),
-    #[error("it is an inventory with a mistake in it")]
+    #[error("the inventory is not valid")]
     Content(#[source] serde_json::Error),
 }
 
-fn instead(kind: &str) -> String {
+fn found(kind: &str) -> String {
     match kind {
-        "" => ". Make one with `oc-mirror inventory`".to_owned(),
-        kind => format!(", but {kind:?}. Make one with `oc-mirror inventory`"),
+        "" => "none".to_owned(),
+        kind => format!("{kind:?}"),
     }
 }
 

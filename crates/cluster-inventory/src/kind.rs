@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that are read, in the order of the requests.
+    /// All kinds that are read, in the order of the requests.
     pub const ALL: [Self; 8] = [
         Self::ClusterVersion,
         Self::Node,
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Where the objects of all namespaces are listed.
+    /// The path that lists the objects of all namespaces.
     pub fn list_path(self) -> &'static str {
         match self {
             Self::ClusterVersion => "/apis/config.openshift.io/v1/clusterversions",
@@ -59,8 +59,8 @@ impl Kind {
         }
     }
 
-    /// Which of them are requested. OLM copies the version of an operator for all namespaces into
-    /// each of them; on a large cluster that is a gigabyte of the same.
+    /// Which of them are requested. OLM copies the ClusterServiceVersion of an operator for all
+    /// namespaces into each of them; on a large cluster that is a gigabyte of copies.
     pub fn label_selector(self) -> Option<&'static str> {
         match self {
             Self::ClusterServiceVersion => Some("!olm.copiedFrom"),
@@ -74,18 +74,18 @@ impl Kind {
         self == Self::Node
     }
 
-    /// What is not known when objects of this kind cannot be read.
+    /// What is unknown if objects of this kind cannot be read.
     pub fn consequence(self) -> &'static str {
         match self {
-            Self::ClusterVersion => "the release and the channel of the cluster are not known",
-            Self::Node => "the architecture of the cluster is not known",
+            Self::ClusterVersion => "the release and the channel of the cluster are unknown",
+            Self::Node => "the architecture of the cluster is unknown",
             Self::Subscription => "operators and their channels are unknown",
-            Self::ClusterServiceVersion => "which versions of operators are installed is not known",
-            Self::CatalogSource => "which catalogs operators come from is not known",
+            Self::ClusterServiceVersion => "the installed versions of operators are unknown",
+            Self::CatalogSource => "the catalogs of operators are unknown",
             Self::ImageDigestMirrorSet | Self::ImageTagMirrorSet => {
-                "what mirrored catalogs were called before may not be known"
+                "the original names of mirrored catalogs may be unknown"
             }
-            Self::ImageContentSourcePolicy => "mirrors of older clusters are not known",
+            Self::ImageContentSourcePolicy => "mirrors of older clusters are unknown",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What a cluster has, as far as mirroring is concerned: its version, the operators installed on it,
 //! the catalogs they came from, and where its images are mirrored.
 //!
-//! Made on the disconnected side, transferred, and read on the connected side. Pure: the caller queries
-//! the cluster. Its response, and what was carried, is taken as hostile.
+//! Written on the disconnected side, transferred, and read on the connected side. Pure: the caller
+//! queries the cluster. Objects and transferred documents are untrusted input.
 //!
 //! ```text
 //! objects ──Survey::add──▶ survey ──inventory──▶ Inventory ──json──▶ cluster.json ──parse──▶ Inventory

@@ -1,4 +1,4 @@
-//! A survey of a cluster: objects go in one by one, an inventory comes out.
+//! A survey of a cluster: collects objects one by one, and returns an inventory.
 
 use semver::Version;
 use serde::Deserialize;
@@ -11,13 +11,13 @@ use crate::document::{
 use crate::kind::Kind;
 use crate::object;
 
-/// The name of the one ClusterVersion that counts.
+/// The name of the only ClusterVersion that is read.
 const CLUSTER_VERSION: &str = "version";
 const COPIED_FROM: &str = "olm.copiedFrom";
-/// A cluster keeps a hundred; older ones are not needed.
+/// A cluster has up to a hundred; older ones are not needed.
 const HISTORY: usize = 10;
 
-/// What was seen of a cluster so far. Objects may come in any order.
+/// What was read of a cluster so far. Objects may be added in any order.
 #[derive(Debug, Default)]
 pub struct Survey {
     inventory: Inventory,
@@ -29,9 +29,9 @@ impl Survey {
         Self::default()
     }
 
-    /// Takes an object as the cluster gave it. One that is not as its kind should be is noted.
+    /// Adds an object of the cluster. One that does not have the fields of its kind is recorded as unread.
     pub fn add(&mut self, kind: Kind, object: &Value) {
-        let taken = match kind {
+        let added = match kind {
             Kind::ClusterVersion => read(object).map(|object| self.cluster_version(object)),
             Kind::Node => read(object).map(|object| self.node(object)),
             Kind::Subscription => read(object).map(|object| self.subscription(object)),
@@ -43,22 +43,22 @@ impl Survey {
                 read(object).map(|object| self.mirror_set(kind, object))
             }
         };
-        if let Err(error) = taken {
+        if let Err(error) = added {
             let name = object["metadata"]["name"].as_str().unwrap_or("an object without a name");
             self.could_not_read(kind, Reason::Malformed, format!("{name}: {error}"));
         }
     }
 
-    /// Notes that objects of a kind could not be read.
+    /// Records that objects of a kind could not be read.
     pub fn could_not_read(&mut self, kind: Kind, reason: Reason, message: String) {
         self.inventory.unread.push(Unread { kind: kind.to_string(), reason, message });
     }
 
-    /// What was seen, in order.
+    /// The inventory, with sorted lists.
     pub fn inventory(self) -> Inventory {
         let Self { mut inventory, node_architecture } = self;
         if let Some(cluster) = &mut inventory.cluster {
-            // A release for several architectures declares them; another is for that of the nodes.
+            // Only a release for several architectures states them; others have that of the nodes.
             cluster.architecture = cluster.architecture.take().or(node_architecture);
         }
         inventory.subscriptions.sort();
@@ -161,7 +161,7 @@ fn read<'a, T: Deserialize<'a>>(object: &'a Value) -> Result<T, serde_json::Erro
     T::deserialize(object)
 }
 
-/// Empty text means the same as none.
+/// Empty text is the same as none.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_for_several_architectures_counts_more_than_a_node() {
+    fn a_release_for_several_architectures_takes_precedence_over_a_node() {
         let mut object = cluster_version(&Value::Null);
         object["status"]["desired"]["architecture"] = "Multi".into();
         let mut survey = Survey::new();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_olm_copied_is_left_out() {
+    fn copies_of_olm_are_left_out() {
         let own = json!({
             "metadata": { "name": "a.v1.0.0", "namespace": "own" },
             "spec": { "version": "1.0.0" },
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_shape_is_noted_and_the_rest_is_taken() {
+    fn a_malformed_object_is_recorded_and_the_others_are_added() {
         let good = json!({
             "metadata": { "name": "good", "namespace": "ns" },
             "spec": { "name": "p", "source": "s", "sourceNamespace": "m", "channel": "" },
@@ -248,8 +248,9 @@ mod tests {
         let inventory = survey.inventory();
         assert_eq!(inventory.subscriptions.len(), 1);
         assert_eq!(inventory.subscriptions[0].channel, None);
-        let noted: Vec<&str> = inventory.unread.iter().map(|unread| unread.kind.as_str()).collect();
-        assert_eq!(noted, ["Node", "Subscription"]);
+        let unread: Vec<&str> =
+            inventory.unread.iter().map(|unread| unread.kind.as_str()).collect();
+        assert_eq!(unread, ["Node", "Subscription"]);
         assert!(inventory.unread[1].message.starts_with("bad: "), "{:?}", inventory.unread);
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn suggest(command: &Command, line: &[OsString], mut error: clap::Err
     error
 }
 
-/// The missing arguments, if the error is about such.
+/// The missing arguments, if the error is about missing ones.
 fn missing(error: &clap::Error) -> Option<Vec<String>> {
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(names))) => {

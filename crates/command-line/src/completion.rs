@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Command, ValueEnum};
 use clap_complete::{Generator, shells};
 
-/// A shell we can write a script for.
+/// A shell with a completion script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     Bash,
@@ -26,7 +26,7 @@ pub fn script(shell: Shell, command: Command) -> Vec<u8> {
     }
 }
 
-/// Writes the scripts below `out/completions`, each under the name that its shell looks for:
+/// Writes the scripts below `out/completions`, each under the name that its shell expects:
 /// `NAME` for bash, `_NAME` for zsh, `NAME.fish` for fish.
 pub fn write(out: &Path, command: &Command) -> anyhow::Result<()> {
     let folder = out.join("completions");
@@ -59,20 +59,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_have_the_names_that_shells_look_for() {
+    fn scripts_have_the_names_that_shells_expect() {
         let out = tempfile::tempdir().unwrap();
-        write(out.path(), &Command::new("sail")).unwrap();
-        for name in ["sail", "_sail", "sail.fish"] {
+        write(out.path(), &Command::new("copy")).unwrap();
+        for name in ["copy", "_copy", "copy.fish"] {
             assert!(out.path().join("completions").join(name).is_file(), "{name}");
         }
     }
 
     #[test]
-    fn every_script_knows_the_program_and_its_flags() {
+    fn every_script_contains_the_program_and_its_flags() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Powershell] {
-            let command = Command::new("sail").arg(Arg::new("wind").long("wind"));
+            let command = Command::new("copy").arg(Arg::new("rate").long("rate"));
             let script = String::from_utf8(script(shell, command)).unwrap();
-            assert!(script.contains("sail") && script.contains("wind"), "{shell:?}");
+            assert!(script.contains("copy") && script.contains("rate"), "{shell:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Former spellings of `--out`. `-o` selects the output format in every program; some commands used
-//! `-o` or `--output` for the place that they write to. These spellings still work, with a warning.
+//! `-o` or `--output` for the file or folder that they write to. These spellings still work, with a warning.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
 
-/// The argument that names the place a command writes to.
+/// The argument that names the file or folder that a command writes to.
 const OUT: &str = "out";
 
 /// A warning if `line` uses a former spelling of `--out`. `matches` are those of the same line.
@@ -28,7 +28,7 @@ pub(crate) fn warning(
     Some(format!("{found} {value} is deprecated; use --{OUT} {value}"))
 }
 
-/// The hidden alias of `out` that this word is: `-o`, `-oDIR`, `--output`, `--output=DIR`.
+/// The hidden alias of `out` in this word: `-o`, `-oDIR`, `--output`, `--output=DIR`.
 fn former(out: &Arg, word: &str) -> Option<String> {
     if let Some(long) = word.strip_prefix("--") {
         let name = long.split_once('=').map_or(long, |(name, _)| name);

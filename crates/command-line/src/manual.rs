@@ -144,36 +144,36 @@ mod tests {
 
     use super::*;
 
-    fn ship() -> Command {
-        let wind = Arg::new("wind").long("wind").short('w').value_name("KNOTS").help("How strong");
-        let fast = Arg::new("fast").long("fast").action(ArgAction::SetTrue).help("Hurry");
-        let port = Arg::new("port").value_name("PORT").help("Where to");
-        let sail = Command::new("sail")
-            .about("Leaves the harbour")
-            .args([wind.default_value("12"), fast, port])
-            .arg(Arg::new("version").long("version").value_name("VERSION").help("Which"))
-            .subcommand(Command::new("home").about("Comes back"));
-        Command::new("ship").subcommands([sail, Command::new("sink").hide(true)])
+    fn program() -> Command {
+        let rate = Arg::new("rate").long("rate").short('r').value_name("MB").help("Limit the rate");
+        let fast = Arg::new("fast").long("fast").action(ArgAction::SetTrue).help("Skip checks");
+        let file = Arg::new("file").value_name("FILE").help("Source");
+        let copy = Command::new("copy")
+            .about("Copy a file")
+            .args([rate.default_value("12"), fast, file])
+            .arg(Arg::new("version").long("version").value_name("VERSION").help("Format"))
+            .subcommand(Command::new("back").about("Restore a file"));
+        Command::new("files").subcommands([copy, Command::new("debug").hide(true)])
     }
 
     #[test]
     fn commands_and_flags_are_listed_and_hidden_ones_are_not() {
         assert_eq!(
-            commands(&ship()),
-            "### ship sail\n\nLeaves the harbour.\n\n\
+            commands(&program()),
+            "### files copy\n\nCopy a file.\n\n\
              | flag | default | meaning |\n|---|---|---|\n\
-             | `-w, --wind KNOTS` | `12` | How strong |\n\
-             | `--fast` |  | Hurry |\n\
-             | `PORT` |  | Where to |\n\
-             | `--version VERSION` |  | Which |\n\n\
-             ### ship sail home\n\nComes back.\n\n"
+             | `-r, --rate MB` | `12` | Limit the rate |\n\
+             | `--fast` |  | Skip checks |\n\
+             | `FILE` |  | Source |\n\
+             | `--version VERSION` |  | Format |\n\n\
+             ### files copy back\n\nRestore a file.\n\n"
         );
     }
 
     #[test]
     fn flags_may_be_left_out() {
-        let text = commands_with(&ship(), |arg| arg.get_id() == "fast");
-        assert!(text.contains("--fast") && !text.contains("--wind"), "{text}");
+        let text = commands_with(&program(), |arg| arg.get_id() == "fast");
+        assert!(text.contains("--fast") && !text.contains("--rate"), "{text}");
     }
 
     #[test]
@@ -182,15 +182,15 @@ mod tests {
     }
 
     #[test]
-    fn each_command_gets_a_man_page_of_its_own() {
+    fn each_command_has_a_man_page() {
         let out = tempfile::tempdir().unwrap();
-        write(out.path(), &ship(), "# ship\n").unwrap();
+        write(out.path(), &program(), "# files\n").unwrap();
         let mut names: Vec<_> = fs::read_dir(out.path().join("man"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["ship-sail-home.1", "ship-sail.1", "ship.1"]);
-        assert_eq!(fs::read_to_string(out.path().join("reference/ship.md")).unwrap(), "# ship\n");
+        assert_eq!(names, ["files-copy-back.1", "files-copy.1", "files.1"]);
+        assert_eq!(fs::read_to_string(out.path().join("reference/files.md")).unwrap(), "# files\n");
     }
 }

@@ -18,8 +18,8 @@ pub fn write_result(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Writes a line for people to standard error.
+/// Writes a message to standard error.
 pub fn say(text: &str) {
-    // If standard error is closed, there is no one to inform.
+    // If standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Sizes, rates and times as people read them.
+//! Sizes, rates and times for users.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// `12.3 MiB/s`; nothing is known about no time at all.
+/// `12.3 MiB/s`; `-` if the time is zero.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Findings as SARIF 2.1.0, which code hosts display beside the lines.
+//! Findings as SARIF 2.1.0, which code hosts display next to the lines.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path};

@@ -1,15 +1,16 @@
 //! Real-world files beside the checkout, and a record of the tests that were skipped without them.
 //!
 //! The files are not part of this repository: `../shared/data` beside the checkout, or the folder
-//! that `LANDFALL_DATA` names. A test asks for a folder and returns early when it is missing:
+//! that `LANDFALL_DATA` names. A test requests a folder and returns early when it is missing:
 //!
 //! ```text
 //! let Some(folder) = data_tier("operator-catalogs") else { return };
 //! ```
 //!
-//! Each early return is printed to standard error, past the capture of test output, and appended to
-//! the file that `LANDFALL_SKIPPED` names: one line `TEST<tab>FOLDER`. The test command prints those
-//! lines and their count, so that a run without the files cannot be mistaken for a run with them.
+//! Each early return is printed to standard error, which the test harness does not capture here, and
+//! appended to the file that `LANDFALL_SKIPPED` names: one line `TEST<tab>FOLDER`. The test command
+//! prints those lines and their count, so that a run without the files cannot be mistaken for a run
+//! with them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -40,18 +41,18 @@ pub fn data_tier(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Records that the current test is skipped because `missing` is not there.
+/// Records that the current test is skipped because `missing` does not exist.
 ///
 /// # Panics
 ///
 /// When the skip cannot be recorded.
 pub fn record_skip(missing: &str) {
     let skip = format!("{}\t{missing}\n", current_test());
-    // A test may ask several times; it is skipped once.
+    // A test may request several folders; it is skipped once.
     if !is_new(&skip) {
         return;
     }
-    // Nothing can be done about a closed standard error; the record below counts.
+    // A closed standard error is ignored; the file below is the record.
     let _ = write!(io::stderr(), "skipped: {skip}");
     if let Some(record) = set(SKIPPED_VARIABLE) {
         let record = Path::new(&record);
@@ -99,7 +100,7 @@ mod tests {
     /// Set for the process that the test below starts.
     const CHILD: &str = "DATA_TIER_TEST_CHILD";
 
-    /// A folder of its own for a test, removed with the value.
+    /// A separate folder for a test, removed with the value.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -124,7 +125,7 @@ mod tests {
             assert_eq!(data_tier("missing"), None);
             return;
         }
-        // Variables are per process, so that a process of its own asks.
+        // Variables are per process, so a separate process requests the folders.
         let folder = Folder::new("record");
         let record = folder.0.join("skipped");
         let name = "tests::a_missing_folder_is_recorded_with_the_test_and_a_present_one_is_not";

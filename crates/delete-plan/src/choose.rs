@@ -78,7 +78,7 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeptBecause {
-    /// The record of the target does not have it, so it may be anyone's.
+    /// The record of the target does not have it, so others may have pushed it.
     NotOnRecord,
     SelectedBy(Vec<String>),
     Channel {
@@ -221,7 +221,7 @@ fn keep_selected(
     });
     if let Some(name) = yields.filter(|_| !going.is_empty()) {
         choice.warnings.push(format!(
-            "the configuration {name} still selects what is deleted: mirroring with it again brings it back"
+            "the configuration {name} still selects what is deleted: the next run with it mirrors that again"
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! The image set configuration that mirrors back what was deleted.
 
 use image_set::{
-    AdditionalImage, ImageSetConfiguration, ImageSource, Mirror, PlatformSection, Position,
+    AdditionalImage, EntryPosition, ImageSetConfiguration, ImageSource, Mirror, PlatformSection,
 };
 use mirror_plan::{Destination, Kind, Origin, Target};
 use oci::{Digest, ImageRef, Platform, Repository};
@@ -49,7 +49,7 @@ pub fn undo(target: &Target, deleted: &[Deleted]) -> (ImageSetConfiguration, Vec
             target_repo: Some(repository),
             target_tag: Some(image.place.tag.clone()),
             platforms: image.platforms.clone(),
-            at: Position::default(),
+            at: EntryPosition::default(),
         });
     }
     (ImageSetConfiguration { mirror, ..ImageSetConfiguration::default() }, lost)

@@ -1,5 +1,5 @@
-//! A cluster of two nodes on this machine: a real API server, and for each node namespaces with a
-//! NetworkManager of its own.
+//! A cluster of two nodes on this machine: a real API server, and for each node namespaces with its
+//! own NetworkManager.
 //!
 //! It has no kubelet: programs of pods are started separately.
 
@@ -11,22 +11,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use lab::kube::{ApiServer, FieldValidation, Persistence, open_crd};
-use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, open_crd};
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::stage::{show_command, show_text};
+use crate::output::{show_command, show_text};
 
 pub(super) const NODES: [&str; 2] = ["worker-0", "worker-1"];
 const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
-/// Long enough for a machine that is busy with other things.
+/// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(600);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The group of OpenShift's own kinds.
+/// The API group of OpenShift.
 const OPENSHIFT: &str = "config.openshift.io";
-/// What `oc get clusteroperator` shows.
+/// What `oc get clusteroperator` prints.
 const COLUMNS: [(&str, &str); 4] = [
     ("Version", ".status.versions[?(@.name==\"operator\")].version"),
     ("Available", ".status.conditions[?(@.type==\"Available\")].status"),
@@ -50,11 +50,11 @@ status:
   controlPlaneTopology: HighlyAvailable
 "#;
 
-/// The cluster. Everything of it is gone when it is dropped.
+/// The cluster. All of it is removed when it is dropped.
 pub(super) struct Cluster<'a> {
     program: &'a Path,
     folder: &'a Path,
-    // Dropped in this order: programs before what they talk to.
+    // Dropped in this order: programs before the servers that they connect to.
     programs: Vec<(String, Child)>,
     nodes: BTreeMap<&'static str, Node>,
     relay: Relay,
@@ -130,7 +130,7 @@ impl<'a> Cluster<'a> {
         Ok(self.runtime.block_on(self.server.client().delete(path))?)
     }
 
-    /// The object at a path, once it is there and as it should be.
+    /// Waits until the object at a path exists and `holds` accepts it.
     pub(super) fn wait(
         &self,
         what: &str,
@@ -147,23 +147,27 @@ impl<'a> Cluster<'a> {
             }
             ensure!(
                 Instant::now() < end,
-                "waited in vain until {what}; last seen at {path}: {found:?}\n{}",
+                "timed out waiting until {what}; last read from {path}: {found:?}\n{}",
                 self.logs()
             );
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     pub(super) fn wait_until_gone(&self, path: &str) -> Result<()> {
         let end = Instant::now() + DEADLINE;
         while self.runtime.block_on(self.server.client().get(path)).is_ok() {
-            ensure!(Instant::now() < end, "{path} does not go away\n{}", self.logs());
-            std::thread::sleep(LOOK_AGAIN);
+            ensure!(
+                Instant::now() < end,
+                "timed out waiting until {path} is deleted\n{}",
+                self.logs()
+            );
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// Shows what `oc get` prints.
+    /// Prints what `oc get` prints.
     pub(super) fn show_list(&self, command: &str, path: &str) -> Result<()> {
         show_command(command);
         let table = self.runtime.block_on(self.server.client().table(path))?;
@@ -200,8 +204,8 @@ impl<'a> Cluster<'a> {
 
     fn spawn(&mut self, name: &str, mut command: Command) -> Result<()> {
         let log = self.log(name);
-        let said = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
+        let errors = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn();
         self.programs
             .push((name.to_owned(), child.with_context(|| format!("starting the {name}"))?));
         Ok(())
@@ -211,23 +215,23 @@ impl<'a> Cluster<'a> {
         self.folder.join(format!("{}.log", name.replace(' ', "-")))
     }
 
-    /// What all programs said.
+    /// The logs of all programs.
     fn logs(&self) -> String {
         let log = |(name, _): &(String, Child)| {
-            let said = std::fs::read_to_string(self.log(name)).unwrap_or_default();
-            format!("--- {name}\n{said}")
+            let text = std::fs::read_to_string(self.log(name)).unwrap_or_default();
+            format!("--- {name}\n{text}")
         };
         self.programs.iter().map(log).collect()
     }
 
     // Nodes.
 
-    /// Runs a command in a node and shows it with what it prints.
+    /// Runs a command in a node; prints the command and its output.
     pub(super) fn show_in(&self, node: &str, words: &[&str]) -> Result<String> {
         show_command(&format!("{}     # on {node}", words.join(" ")));
-        let said = self.nodes[node].succeed(words)?;
-        show_text(&said);
-        Ok(said)
+        let output = self.nodes[node].succeed(words)?;
+        show_text(&output);
+        Ok(output)
     }
 }
 

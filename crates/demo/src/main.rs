@@ -1,11 +1,12 @@
-//! Shows our programs at work, on this machine only. `cargo xtask demo` builds and runs it.
+//! Demonstrates the programs on this machine only. `cargo xtask demo` builds and runs it.
 
 mod cluster;
-mod exhibits;
 mod mirroring;
+mod oc_mirror;
+mod output;
 mod policies;
 mod reader;
-mod stage;
+mod source_images;
 mod upstream;
 
 use std::path::{self, Path, PathBuf};
@@ -15,7 +16,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use policies::Ending;
 
-/// Show oc-mirror and nmstate-operator at work
+/// Demonstrate oc-mirror and nmstate-operator
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask demo", disable_version_flag = true)]
 struct Demo {
@@ -27,7 +28,7 @@ struct Demo {
 enum Show {
     /// Mirror images, a release and a catalog from registry to disk to registry
     Mirroring {
-        /// The oc-mirror to run
+        /// Run this oc-mirror
         #[arg(long, value_name = "FILE")]
         program: PathBuf,
         /// Keep the folder with workspace, archives and manifests
@@ -36,7 +37,7 @@ enum Show {
     },
     /// Change the network of two nodes by policies, at a real API server; needs root
     Policies {
-        /// The nmstate-operator to run
+        /// Run this nmstate-operator
         #[arg(long, value_name = "FILE")]
         program: PathBuf,
         /// Keep the cluster running at the end, for your own commands, until Ctrl-C
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn run(show: Show) -> Result<()> {
-    // Commands run in folders of their own.
+    // Commands run in other folders.
     let absolute = |program: &Path| {
         path::absolute(program).with_context(|| format!("finding {}", program.display()))
     };

@@ -10,9 +10,10 @@ use lab::operators::{CATALOG, TAG};
 use lab::registry::{LabRegistry, Settings};
 use lab::releases::Release;
 
-use crate::exhibits::{self, Exhibit, shared_bytes};
+use crate::oc_mirror::OcMirror;
+use crate::output::{entries, heading, megabytes, show_files, show_line, show_text};
 use crate::reader::Reader;
-use crate::stage::{OcMirror, heading, megabytes, say, show_files, show_text};
+use crate::source_images::{self, SourceImage, shared_bytes};
 use crate::upstream::{CHANNEL, HOST, Upstream, key_variable};
 
 /// The namespace in the registry of the disconnected side.
@@ -45,44 +46,44 @@ fn run(folder: &Path, program: &Path) -> Result<()> {
     let home = folder.join("home");
 
     heading("Connected side: a registry with generated content");
-    let exhibits = exhibits::first()?;
-    let upstream = Upstream::start(&exhibits)?;
+    let source_images = source_images::first()?;
+    let upstream = Upstream::start(&source_images)?;
     upstream.configure(&home)?;
-    for exhibit in &exhibits {
-        println!("    {}", exhibit.line());
+    for source_image in &source_images {
+        println!("    {}", source_image.line());
     }
     for release in &upstream.releases {
         println!("    release {}, signed, in channel {CHANNEL}", release.version);
     }
     println!("    {HOST}/{CATALOG}:{TAG}, an operator catalog with the packages bar, baz and foo");
-    let (unique, counted) = shared_bytes(&exhibits);
-    say(&format!(
+    let (unique, counted) = shared_bytes(&source_images);
+    show_line(&format!(
         "The images have {} of layers, {} if each were stored separately.",
         megabytes(unique),
         megabytes(counted)
     ));
 
     heading("What to mirror: isc.yaml");
-    let configuration = exhibits::image_set(&exhibits);
+    let configuration = source_images::image_set(&source_images);
     fs::write(folder.join("isc.yaml"), &configuration).context("writing isc.yaml")?;
     show_text(&configuration);
 
     heading("Mirror to disk");
     let connected = OcMirror::new(program, folder, &home, upstream.environment(&home));
     connected.run(&["-c", "isc.yaml", &url(&data)])?;
-    expect_fetched_once(&upstream.registry, &exhibits)?;
-    say("Each layer was fetched once. The folder now contains:");
+    expect_fetched_once(&upstream.registry, &source_images)?;
+    show_line("Each layer was fetched once. The folder now contains:");
     show_files(&data)?;
 
     heading("Across the air gap: only the archive");
-    carry(&data, &other_side, "mirror_000001.tar")?;
+    transfer(&data, &other_side, "mirror_000001.tar")?;
 
     heading("Disk to mirror, into a registry on the disconnected side");
     let target = LabRegistry::start(Settings::default())?;
     let destination = format!("docker://{}/{NAMESPACE}", target.address());
     let from = url(&other_side);
     let push = ["-c", "isc.yaml", "--dest-tls-verify=false", "--from", &from, &destination];
-    // The other side knows the release key, and nothing else of the connected side.
+    // The other side has the release key, and nothing else of the connected side.
     let home_there = folder.join("home-of-the-other-side");
     let disconnected = OcMirror::new(program, folder, &home_there, vec![key_variable(&home)]);
     let requests_before = upstream.requests();
@@ -91,24 +92,24 @@ fn run(folder: &Path, program: &Path) -> Result<()> {
         upstream.requests() == requests_before,
         "the disconnected side sent a request to the connected side"
     );
-    say("What arrived; every manifest has the digest that it has at the source:");
+    show_line("Content of the target; every manifest has the digest of the source:");
     show_arrived(&reader, &target)?;
-    expect_arrived(&reader, &target, &exhibits)?;
+    expect_arrived(&reader, &target, &source_images)?;
     expect_release(&reader, &target, upstream.newest()?)?;
     expect_catalog(&reader, &target)?;
 
     heading("For the cluster: oc apply -f …/working-dir/cluster-resources/");
     show_resources(&other_side.join("working-dir/cluster-resources"))?;
 
-    heading("One image changes; only the change is carried");
-    let changed = exhibits::changed()?;
+    heading("One image changes; only the change is transferred");
+    let changed = source_images::changed()?;
     upstream.registry.put_image(&changed.image, changed.repository, changed.tag)?;
     println!("    {}", changed.line());
     upstream.registry.forget_requests();
     connected.run(&["-c", "isc.yaml", &url(&data)])?;
     let (first, second) = (size(&data, "mirror_000001.tar")?, size(&data, "mirror_000002.tar")?);
     let fetched = upstream.registry.requests().of(&Method::GET, "/blobs/").count();
-    say(&format!(
+    show_line(&format!(
         "{fetched} blobs were fetched; the second archive has {}, the first has {}.",
         megabytes(second),
         megabytes(first)
@@ -118,34 +119,35 @@ fn run(folder: &Path, program: &Path) -> Result<()> {
         "expected {} fetched blobs, found {fetched}",
         changed.new_blobs
     );
-    ensure!(second < first / 2, "the second archive repeats what the first one has");
+    ensure!(second < first / 2, "the second archive repeats content of the first one");
 
-    carry(&data, &other_side, "mirror_000002.tar")?;
+    transfer(&data, &other_side, "mirror_000002.tar")?;
     target.forget_requests();
     disconnected.run(&push)?;
     let uploaded = target.requests().of(&Method::PUT, "/blobs/uploads/").count();
-    say(&format!("{uploaded} blobs were uploaded."));
+    show_line(&format!("{uploaded} blobs were uploaded."));
     ensure!(
         uploaded == changed.new_blobs,
         "expected {} uploaded blobs, found {uploaded}",
         changed.new_blobs
     );
-    let current: Vec<Exhibit> = exhibits::replaced(exhibits, changed);
+    let current: Vec<SourceImage> = source_images::replaced(source_images, changed);
     expect_arrived(&reader, &target, &current)?;
 
     heading("Without a registry: the workspace as one, read-only");
     let server = connected.serve(&url(&data))?;
-    for exhibit in &current {
-        let pulled = reader.pull(server.address(), exhibit.repository, &exhibit.pointer())?;
+    for source_image in &current {
+        let pulled =
+            reader.pull(server.address(), source_image.repository, &source_image.pointer())?;
         ensure!(
-            pulled.root == exhibit.image.digest(),
-            "{} was served with the digest {}",
-            exhibit.repository,
+            pulled.root == source_image.image.digest(),
+            "{}: expected the digest of the source, found {}",
+            source_image.repository,
             pulled.root
         );
         println!(
             "    pulled {:14} {} blobs and manifests, {}, every digest checked",
-            exhibit.repository,
+            source_image.repository,
             pulled.items,
             megabytes(pulled.bytes)
         );
@@ -157,7 +159,7 @@ fn run(folder: &Path, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The payload and all components are at the target, under the names that a cluster asks for.
+/// The payload and all components are at the target, under the names that a cluster requests.
 fn expect_release(reader: &Reader, target: &LabRegistry, release: &Release) -> Result<()> {
     let repository = format!("{NAMESPACE}/openshift/release-images");
     let payload = reader.pull(target.address(), &repository, &release.tag())?;
@@ -183,7 +185,7 @@ fn expect_catalog(reader: &Reader, target: &LabRegistry) -> Result<()> {
     let repositories = reader.repositories(target.address())?;
     let has = |name: &str| repositories.contains(&format!("{NAMESPACE}/lab/{name}-bundle"));
     ensure!(has("foo") && has("baz"), "a selected operator is missing");
-    ensure!(!has("bar"), "an operator arrived that was not selected");
+    ensure!(!has("bar"), "an operator that was not selected is at the target");
     Ok(())
 }
 
@@ -193,12 +195,13 @@ fn url(folder: &Path) -> String {
 
 fn size(folder: &Path, file: &str) -> Result<u64> {
     let path = folder.join(file);
-    let found = fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
+    let found =
+        fs::metadata(&path).with_context(|| format!("reading the size of {}", path.display()))?;
     Ok(found.len())
 }
 
-fn carry(from: &Path, to: &Path, file: &str) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+fn transfer(from: &Path, to: &Path, file: &str) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("creating {}", to.display()))?;
     let (source, target) = (from.join(file), to.join(file));
     println!("$ cp {} {}/", source.display(), to.display());
     let copying = || format!("copying {} to {}", source.display(), to.display());
@@ -209,7 +212,7 @@ fn show_arrived(reader: &Reader, target: &LabRegistry) -> Result<()> {
     for repository in reader.repositories(target.address())? {
         for tag in reader.tags(target.address(), &repository)? {
             let manifest = reader.manifest(target.address(), &repository, &tag)?;
-            // Tags made of a digest are longer than a terminal is wide.
+            // Tags that contain a digest are too long for a terminal.
             let tag = match tag.strip_prefix("sha256-").map(|hex| hex.split_at_checked(64)) {
                 Some(Some((hex, suffix))) => format!("sha256-{}…{suffix}", &hex[..12]),
                 _ => tag,
@@ -220,45 +223,48 @@ fn show_arrived(reader: &Reader, target: &LabRegistry) -> Result<()> {
     Ok(())
 }
 
-/// Everything is at the target under its own digest, attachments included.
-fn expect_arrived(reader: &Reader, target: &LabRegistry, exhibits: &[Exhibit]) -> Result<()> {
-    for exhibit in exhibits {
-        let repository = format!("{NAMESPACE}/{}", exhibit.repository);
-        let pulled = reader.pull(target.address(), &repository, &exhibit.pointer())?;
+/// All images are at the target with the digests of the source, attachments included.
+fn expect_arrived(
+    reader: &Reader,
+    target: &LabRegistry,
+    source_images: &[SourceImage],
+) -> Result<()> {
+    for source_image in source_images {
+        let repository = format!("{NAMESPACE}/{}", source_image.repository);
+        let pulled = reader.pull(target.address(), &repository, &source_image.pointer())?;
         ensure!(
-            pulled.root == exhibit.image.digest(),
-            "{repository} arrived with the digest {}, and has {} at the source",
-            pulled.root,
-            exhibit.image.digest()
+            pulled.root == source_image.image.digest(),
+            "{repository}: expected the digest {}, found {}",
+            source_image.image.digest(),
+            pulled.root
         );
-        for attachment in &exhibit.image.attachments {
+        for attachment in &source_image.image.attachments {
             let digest = attachment.manifest.digest;
             let pointer = attachment.tag.as_ref().map_or(digest.to_string(), ToString::to_string);
             let arrived = reader.manifest(target.address(), &repository, &pointer)?;
-            ensure!(arrived.digest == digest, "{repository}:{pointer} is not what was attached");
+            ensure!(
+                arrived.digest == digest,
+                "{repository}:{pointer} is not the attached manifest"
+            );
         }
     }
     Ok(())
 }
 
-fn expect_fetched_once(source: &LabRegistry, exhibits: &[Exhibit]) -> Result<()> {
+fn expect_fetched_once(source: &LabRegistry, source_images: &[SourceImage]) -> Result<()> {
     let requests = source.requests();
-    for digest in exhibits.iter().flat_map(|exhibit| exhibit.image.blobs.keys()) {
+    for digest in source_images.iter().flat_map(|source_image| source_image.image.blobs.keys()) {
         let times = requests.blob_gets(digest);
-        ensure!(times == 1, "the blob {digest} was fetched {times} times, not once");
+        ensure!(times == 1, "expected one request for the blob {digest}, found {times}");
     }
     Ok(())
 }
 
 fn show_resources(folder: &Path) -> Result<()> {
-    let reading = || format!("reading {}", folder.display());
-    let mut files = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
-        .with_context(reading)?;
+    let mut files = entries(folder)?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
     let named = |part: &str| files.iter().any(|file| file.to_string_lossy().contains(part));
-    ensure!(named("idms") && named("itms"), "{} lacks mirror sets", folder.display());
+    ensure!(named("idms") && named("itms"), "{} has no mirror sets", folder.display());
     for file in &files {
         println!("    {}", file.file_name().unwrap_or_default().to_string_lossy());
     }

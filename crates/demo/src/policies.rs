@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, NODES};
-use crate::stage::{heading, say, show_command, show_text};
+use crate::output::{entries, heading, show_command, show_line, show_text};
 
 const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
 const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
@@ -18,7 +18,7 @@ const NAMESPACE: &str = "openshift-nmstate-operator";
 /// The version that the operator reports. A release payload names its own.
 const VERSION: &str = "4.22.0";
 
-/// Whether the cluster goes on at the end.
+/// When the cluster is stopped at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     AtOnce,
@@ -64,18 +64,18 @@ spec:
         address: [{ip: 203.0.113.7, prefix-length: 24}]
 ";
 
-/// Shows the operator at work.
+/// Demonstrates the operator.
 pub(super) fn show(program: &Path, ending: Ending) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("landfall-demo-")
         .tempdir()
-        .context("making a temporary folder")?;
-    let began = Instant::now();
+        .context("creating a temporary folder")?;
+    let start = Instant::now();
     heading("A cluster on bare metal: a real API server, two nodes with NetworkManager");
     let mut cluster = Cluster::start(program, folder.path())?;
     cluster.show_list("oc get nodes", "/api/v1/nodes")?;
-    tell(&mut cluster, program, folder.path())?;
-    println!("\nAll as expected, in {:.0} s.", began.elapsed().as_secs_f64());
+    run(&mut cluster, program, folder.path())?;
+    println!("\nEverything is as expected, after {:.0} s.", start.elapsed().as_secs_f64());
     if ending == Ending::OnInterrupt {
         println!("\nThe cluster runs until Ctrl-C. In another terminal:");
         println!("    export KUBECONFIG={}", cluster.kubeconfig().display());
@@ -85,12 +85,12 @@ pub(super) fn show(program: &Path, ending: Ending) -> Result<()> {
     Ok(())
 }
 
-fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
-    heading("The files of the release payload, applied as the cluster's version operator does");
+fn run(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
+    heading("The files of the release payload, applied as the cluster-version operator does");
     apply_payload(cluster, program, folder)?;
 
     heading("The operator: it deploys handlers by default on bare metal");
-    say("Nothing here runs pods, so the demo starts the programs of the pods itself.");
+    show_line("This cluster has no kubelet: the demo starts the programs of the pods itself.");
     let version = format!("--release-version={VERSION}");
     cluster.start_part("operator", &["--operand-image=example.com/nmstate-operator", &version])?;
     let daemon_sets = format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets");
@@ -110,78 +110,74 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
             it["status"]["currentState"]["interfaces"].is_array()
         })?;
     }
-    say("Both nodes report their network: oc get nns worker-0 -o yaml");
+    show_line("Both nodes report their network: oc get nns worker-0 -o yaml");
 
     heading("A policy: worker-1 first, then all others");
     show_text(GOOD);
     apply(cluster, "storage.yaml", GOOD)?;
     wait_for(cluster, "storage", "Available")?;
-    show_standing(cluster)?;
+    show_status(cluster)?;
     for node in NODES {
-        let shown = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
-        ensure!(shown.trim() == "1400", "nic1 of {node} is not as the policy says");
+        let mtu = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
+        ensure!(mtu.trim() == "1400", "nic1 of {node}: expected an MTU of 1400, found {mtu}");
     }
 
-    heading("A policy that cuts off a node: rolled back, and no other node is changed");
+    heading("A policy that disconnects a node: rolled back, and no other node is changed");
     show_text(BAD);
     apply(cluster, "readdress.yaml", BAD)?;
     wait_for(cluster, "readdress", "Degraded")?;
     let enactment = format!("{ENACTMENTS}/worker-0.readdress");
-    let failed = cluster.wait("worker-0 says that it failed", &enactment, |it| {
+    let failed = cluster.wait("worker-0 reports that it failed", &enactment, |it| {
         condition(it, "Failing").is_some_and(|it| it["status"] == "True")
             && condition(it, "Progressing").is_some_and(|it| it["status"] == "False")
     })?;
     cluster.wait(
-        "worker-1 says that it did not begin",
+        "worker-1 reports that it did not start",
         &format!("{ENACTMENTS}/worker-1.readdress"),
         |it| condition(it, "Aborted").is_some_and(|it| it["status"] == "True"),
     )?;
-    show_standing(cluster)?;
+    show_status(cluster)?;
     show_command(
         "oc get nnce worker-0.readdress -o jsonpath='{..conditions[?(@.type==\"Failing\")].message}'",
     );
     let message = condition(&failed, "Failing").and_then(|it| it["message"].as_str());
     show_text(message.unwrap_or_default());
-    let said = cluster.show_in("worker-0", &["ip", "-brief", "address", "show", "nic0"])?;
-    ensure!(said.contains("198.51.100.") && !said.contains("203.0.113.7"), "nic0 was not restored");
+    let nic0 = cluster.show_in("worker-0", &["ip", "-brief", "address", "show", "nic0"])?;
+    ensure!(nic0.contains("198.51.100.") && !nic0.contains("203.0.113.7"), "nic0 was not restored");
 
-    heading("An edit supersedes it: the address by DHCP, as it was");
+    heading("An edit supersedes it: the address by DHCP, as before");
     let edited = BAD.replace(
         "        dhcp: false\n        address: [{ip: 203.0.113.7, prefix-length: 24}]\n",
         "        dhcp: true\n",
     );
     apply(cluster, "readdress.yaml", &edited)?;
     wait_for(cluster, "readdress", "Available")?;
-    show_standing(cluster)?;
+    show_status(cluster)?;
 
     heading("A policy with the revert annotation is deleted: its change is reverted");
     show_command("oc delete nncp storage");
     cluster.delete(&format!("{POLICIES}/storage"))?;
     for node in NODES {
         cluster.wait_until_gone(&format!("{ENACTMENTS}/{node}.storage"))?;
-        let shown = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
-        ensure!(shown.trim() == "1500", "nic1 of {node} has an MTU of {shown}");
+        let mtu = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
+        ensure!(mtu.trim() == "1500", "nic1 of {node}: expected an MTU of 1500, found {mtu}");
     }
     Ok(())
 }
 
-/// Applies what `manifests` writes, but for what needs Prometheus' own kinds.
+/// Applies the output of `manifests`, except objects of kinds that the Prometheus operator defines.
 fn apply_payload(cluster: &Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
     let manifests = folder.join("manifests");
     show_command("nmstate-operator manifests --out manifests");
     let status = Command::new(program).arg("manifests").arg("--out").arg(&manifests).status();
     let status = status.context("starting nmstate-operator")?;
     ensure!(status.success(), "nmstate-operator ended with {status}");
-    let reading = || format!("reading {}", manifests.display());
-    let mut files = fs::read_dir(&manifests)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
-        .with_context(reading)?;
-    files.sort();
-    for file in &files {
+    for file in entries(&manifests)? {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let text = fs::read_to_string(file).with_context(reading)?;
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
         let is_for_cluster = name.ends_with(".yaml") && !text.contains("monitoring.coreos.com");
-        say(&format!("{name}{}", if is_for_cluster { "" } else { "     (not here)" }));
+        show_line(&format!("{name}{}", if is_for_cluster { "" } else { "     (not applied)" }));
         if is_for_cluster {
             cluster.apply(&text).with_context(|| format!("applying {name}"))?;
         }
@@ -197,13 +193,13 @@ fn apply(cluster: &Cluster<'_>, name: &str, policy: &str) -> Result<()> {
 fn wait_for(cluster: &Cluster<'_>, policy: &str, type_: &str) -> Result<()> {
     let path = format!("{POLICIES}/{policy}");
     cluster.wait(&format!("the policy {policy} is {type_}"), &path, |it| {
-        let is_of = it["status"]["observedGeneration"] == it["metadata"]["generation"];
-        is_of && condition(it, type_).is_some_and(|it| it["status"] == "True")
+        let is_current = it["status"]["observedGeneration"] == it["metadata"]["generation"];
+        is_current && condition(it, type_).is_some_and(|it| it["status"] == "True")
     })?;
     Ok(())
 }
 
-fn show_standing(cluster: &Cluster<'_>) -> Result<()> {
+fn show_status(cluster: &Cluster<'_>) -> Result<()> {
     cluster.show_list("oc get nncp", POLICIES)?;
     cluster.show_list("oc get nnce", ENACTMENTS)
 }

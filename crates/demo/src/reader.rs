@@ -1,4 +1,4 @@
-//! Reads registries by plain requests, without any code of the program that is shown.
+//! Reads registries with plain requests, without any code of the demonstrated program.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 
-/// Local registries answer at once, or something is wrong.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+/// Local registries respond within milliseconds.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 const MANIFESTS: [&str; 4] = [
     MediaType::OCI_MANIFEST,
@@ -25,18 +25,18 @@ pub(super) struct Reader {
     client: reqwest::Client,
 }
 
-/// What a pull brought.
+/// The result of a pull.
 pub(super) struct Pulled {
-    /// The digest of the manifest that was asked for, computed from its bytes.
+    /// The digest of the requested manifest, computed from its bytes.
     pub(super) root: Digest,
     /// Manifests and blobs.
     pub(super) items: usize,
     pub(super) bytes: u64,
 }
 
-struct Answer {
+struct Body {
     content_type: Option<String>,
-    body: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 #[derive(Deserialize)]
@@ -57,21 +57,21 @@ impl Reader {
             .context("starting a runtime")?;
         let client = reqwest::Client::builder()
             .no_proxy()
-            .timeout(ANSWER_DEADLINE)
+            .timeout(RESPONSE_TIMEOUT)
             .build()
-            .context("making an HTTP client")?;
+            .context("creating an HTTP client")?;
         Ok(Self { runtime, client })
     }
 
     pub(super) fn repositories(&self, registry: SocketAddr) -> Result<Vec<String>> {
-        let answer = self.get(registry, "_catalog")?;
-        let catalog: Catalog = serde_json::from_slice(&answer.body).context("reading a catalog")?;
+        let body = self.get(registry, "_catalog")?;
+        let catalog: Catalog = serde_json::from_slice(&body.bytes).context("reading a catalog")?;
         Ok(catalog.repositories)
     }
 
     pub(super) fn tags(&self, registry: SocketAddr, repository: &str) -> Result<Vec<String>> {
-        let answer = self.get(registry, &format!("{repository}/tags/list"))?;
-        let list: Tags = serde_json::from_slice(&answer.body)
+        let body = self.get(registry, &format!("{repository}/tags/list"))?;
+        let list: Tags = serde_json::from_slice(&body.bytes)
             .with_context(|| format!("reading the tags of {repository}"))?;
         Ok(list.tags)
     }
@@ -83,8 +83,8 @@ impl Reader {
         repository: &str,
         pointer: &str,
     ) -> Result<RawManifest> {
-        let answer = self.get(registry, &format!("{repository}/manifests/{pointer}"))?;
-        RawManifest::new(answer.content_type.as_deref(), answer.body)
+        let body = self.get(registry, &format!("{repository}/manifests/{pointer}"))?;
+        RawManifest::new(body.content_type.as_deref(), body.bytes)
             .with_context(|| format!("reading the manifest {repository}:{pointer}"))
     }
 
@@ -106,31 +106,36 @@ impl Reader {
             blobs.extend(content.blobs().iter().map(|blob| blob.digest));
             for child in content.children() {
                 let found = self.manifest(registry, repository, &child.digest.to_string())?;
-                ensure!(found.digest == child.digest, "{} came for {}", found.digest, child.digest);
+                ensure!(
+                    found.digest == child.digest,
+                    "{repository}: expected the manifest {}, found {}",
+                    child.digest,
+                    found.digest
+                );
                 manifests.push(found);
             }
         }
         for digest in blobs {
-            let body = self.get(registry, &format!("{repository}/blobs/{digest}"))?.body;
-            let found = Digest::of(&body);
-            ensure!(found == digest, "{repository}: {found} came for the blob {digest}");
+            let bytes = self.get(registry, &format!("{repository}/blobs/{digest}"))?.bytes;
+            let found = Digest::of(&bytes);
+            ensure!(found == digest, "{repository}: expected the blob {digest}, found {found}");
             pulled.items += 1;
-            pulled.bytes += body.len() as u64;
+            pulled.bytes += bytes.len() as u64;
         }
         Ok(pulled)
     }
 
-    fn get(&self, registry: SocketAddr, path: &str) -> Result<Answer> {
+    fn get(&self, registry: SocketAddr, path: &str) -> Result<Body> {
         let url = format!("http://{registry}/v2/{path}");
-        let asking = || format!("asking for {url}");
-        let ask = async {
+        let requesting = || format!("requesting {url}");
+        let body = async {
             let request = self.client.get(&url).header(ACCEPT, MANIFESTS.join(", "));
-            let answer = request.send().await?.error_for_status()?;
-            let content_type = answer.headers().get(CONTENT_TYPE);
+            let response = request.send().await?.error_for_status()?;
+            let content_type = response.headers().get(CONTENT_TYPE);
             let content_type =
                 content_type.and_then(|value| value.to_str().ok()).map(str::to_owned);
-            Ok::<_, reqwest::Error>(Answer { content_type, body: answer.bytes().await?.to_vec() })
+            Ok::<_, reqwest::Error>(Body { content_type, bytes: response.bytes().await?.to_vec() })
         };
-        self.runtime.block_on(ask).with_context(asking)
+        self.runtime.block_on(body).with_context(requesting)
     }
 }

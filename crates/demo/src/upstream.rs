@@ -11,7 +11,7 @@ use lab::releases::{Recipe, Release, ReleaseKey};
 use lab::signature_store::SignatureStore;
 use lab::update_service::{Graph, UpdateService};
 
-use crate::exhibits::Exhibit;
+use crate::source_images::SourceImage;
 
 /// The channel that offers both releases.
 pub(super) const CHANNEL: &str = "stable-4.16";
@@ -30,7 +30,7 @@ pub(super) struct Upstream {
 
 impl Upstream {
     /// Starts the servers and fills them.
-    pub(super) fn start(exhibits: &[Exhibit]) -> Result<Self> {
+    pub(super) fn start(source_images: &[SourceImage]) -> Result<Self> {
         let upstream = Self {
             registry: LabRegistry::start(Settings::default())?,
             releases: VERSIONS
@@ -44,8 +44,12 @@ impl Upstream {
                  `dnf install gnupg2` installs it",
             )?,
         };
-        for exhibit in exhibits {
-            upstream.registry.put_image(&exhibit.image, exhibit.repository, exhibit.tag)?;
+        for source_image in source_images {
+            upstream.registry.put_image(
+                &source_image.image,
+                source_image.repository,
+                source_image.tag,
+            )?;
         }
         let mut graph = Graph::default();
         for release in &upstream.releases {
@@ -80,7 +84,7 @@ impl Upstream {
         fs::write(key_file(home), self.key.public()).context("writing the release key")
     }
 
-    /// What tells oc-mirror about the update service and the signatures of this side.
+    /// Variables that name the update service and the signatures of this side for oc-mirror.
     pub(super) fn environment(&self, home: &Path) -> Vec<(&'static str, String)> {
         vec![
             ("UPDATE_URL_OVERRIDE", self.service.graph_url()),

@@ -1,10 +1,10 @@
 //! Runs other programs. An error names the command and what it printed.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a command whose messages the user wants to see, such as a compiler.
+/// Runs a command that prints messages for the user, such as a compiler.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
     println!("    $ {line}");
@@ -19,7 +19,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs a command and returns its standard output. The error has its standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = line(command);
-    let output = capture(command)?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("starting `{line}`"))?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         let text = String::from_utf8_lossy(&output.stdout);
@@ -28,13 +29,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{line}`"))
 }
 
-/// Runs a command that may fail.
-pub(crate) fn capture(command: &mut Command) -> Result<Output> {
-    let line = line(command);
-    command.stdin(Stdio::null()).output().with_context(|| format!("starting `{line}`"))
-}
-
-pub(crate) fn line(command: &Command) -> String {
+fn line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())

@@ -1,4 +1,4 @@
-//! What an ELF header says: for which machine a program is, and whether it is static.
+//! Reads ELF headers: the machine that a program is for, and whether it is static.
 
 use anyhow::{Context, Result, ensure};
 

@@ -19,7 +19,8 @@ use crate::architecture::Architecture;
 use crate::entries::{self, Entry, FinishGzip as _};
 use crate::release::Release;
 
-/// A user without any right, as in the images of distroless. OpenShift replaces it by a number of its own.
+/// A user without privileges, as in the images of distroless. OpenShift replaces it with a UID from
+/// the range of the namespace.
 pub(crate) const USER: &str = "65532:65532";
 
 /// What all architectures of an image have in common.

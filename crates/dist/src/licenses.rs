@@ -63,7 +63,7 @@ impl Metadata {
         serde_json::from_str(&text).context("reading the output of `cargo metadata`")
     }
 
-    /// All packages of other authors that a package of ours links, by name and version.
+    /// All third-party packages that a package of ours links, by name and version.
     fn linked(&self, program: &str) -> Vec<&Package> {
         let nodes: BTreeMap<&str, &Node> =
             self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
@@ -128,7 +128,7 @@ impl Metadata {
     }
 }
 
-/// Texts of the license files in a folder and below it: C code of others has its own.
+/// Texts of the license files in a folder and below it: third-party C code has its own.
 fn license_files(folder: &Path, depth: usize) -> Result<Vec<String>> {
     let listing = || format!("listing {}", folder.display());
     let mut found = Vec::new();

@@ -41,7 +41,7 @@ Options:
   --url URL          Where the archives will be downloaded from, for the manifests of plugins
   --key FILE         Sign the checksums with this private key of cosign; COSIGN_PASSWORD unlocks it
   --check            Check the artefacts: run, install, upgrade, remove, unpack; needs root
-  --only-images      Write the container images alone
+  --only-images      Write only the container images
   --quick            Compile without optimization and compress less: for a trial, not for a release
   --reproducible     Build again from a clone in another folder, and compare
   --short            Package and check debug programs for this machine only; about two minutes";
@@ -115,8 +115,14 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
         }
     }
     if debug_programs.is_some() {
-        ensure!(architectures.is_empty(), "`--short` is for this machine; `--arch` has no meaning");
-        ensure!(!reproducible, "`--short` does not compile; `--reproducible` has no meaning");
+        ensure!(
+            architectures.is_empty(),
+            "`--arch` cannot be used with `--short`, which builds for this machine"
+        );
+        ensure!(
+            !reproducible,
+            "`--reproducible` cannot be used with `--short`, which does not compile"
+        );
         let native = Architecture::ALL.into_iter().find(|one| one.is_native());
         architectures = vec![native.context("programs are not released for this machine")?];
         effort = Effort::Check;
@@ -135,7 +141,10 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
     let out = std::path::absolute(out).context("reading --out")?;
     let debug_programs = debug_programs.map(|folder| DebugPrograms { folder, node });
-    ensure!(!(check && only_images), "--check needs all artefacts, so not --only-images");
+    ensure!(
+        !(check && only_images),
+        "`--check` cannot be used with `--only-images`: it needs all artefacts"
+    );
     let job = Job {
         root,
         target,
@@ -207,7 +216,10 @@ mod tests {
         assert!(
             error("--key /nonexistent/cosign.key").contains("there is no /nonexistent/cosign.key")
         );
-        assert!(error("--debug-programs x --arch aarch64").contains("`--arch` has no meaning"));
+        assert!(
+            error("--debug-programs x --arch aarch64")
+                .contains("`--arch` cannot be used with `--short`")
+        );
     }
 
     #[test]

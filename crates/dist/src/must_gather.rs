@@ -65,7 +65,7 @@ fn extract(architecture: Architecture, tree: &Path) -> Result<PathBuf> {
         fs::remove_dir_all(tree).with_context(|| format!("emptying {}", tree.display()))?;
     }
     let mut mmdebstrap = Command::new("unshare");
-    // In a mount namespace of its own, so that a killed run leaves no mounts behind.
+    // In a separate mount namespace, so that a killed run leaves no mounts.
     mmdebstrap.args(["--mount", "--propagation", "private", "--", "mmdebstrap", "--quiet"]);
     mmdebstrap.args(["--variant=extract", "--aptopt=APT::Install-Recommends \"false\""]);
     mmdebstrap.arg("--aptopt=Acquire::Retries \"3\"");
@@ -101,7 +101,7 @@ fn collect(top: &Path, folder: &Path, entries: &mut Vec<Entry>) -> Result<()> {
             entries.push(Entry::folder(relative, mode));
             collect(top, &path, entries)?;
         } else if metadata.is_file() {
-            // Programs that change the user have no use in this image.
+            // setuid and setgid programs have no use in this image.
             entries.push(Entry {
                 path: relative,
                 mode: mode & 0o755,

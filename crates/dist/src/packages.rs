@@ -58,7 +58,7 @@ pub(crate) fn deb(
     put(&mut deb, "extended-description", program.description)?;
     put(&mut deb, "section", "admin")?;
     put(&mut deb, "priority", "optional")?;
-    // The program is static: no library is needed, which an empty list says. Public registries need
+    // The program is static: the empty list means that it needs no library. Public registries need
     // the certificate authorities.
     put(&mut deb, "depends", "")?;
     put(&mut deb, "recommends", "ca-certificates")?;

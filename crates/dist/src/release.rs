@@ -27,7 +27,7 @@ impl Release {
             commit: git(&["rev-parse", "HEAD"])?,
             date: git(&["log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%d"])?,
             epoch: epoch.parse().with_context(|| format!("reading the commit time `{epoch}`"))?,
-            // All files, since man pages, units and licences are in the artefacts too.
+            // All files, since man pages, units and licenses are in the artefacts too.
             is_dirty: !git(&["status", "--porcelain"])?.is_empty(),
         })
     }

@@ -1,4 +1,4 @@
-//! What compiling needs: standard libraries, a C compiler for each architecture, cargo's helpers.
+//! What compilation needs: standard libraries, a C compiler per architecture, helpers of cargo.
 //! Everything is checked before the first compiler starts. A missing part is an error with the
 //! command that installs it; there is no fallback.
 
@@ -22,9 +22,8 @@ pub(crate) struct Toolchain {
 impl Toolchain {
     /// Finds all parts, or lists every missing one.
     pub(crate) fn find(root: &Path, architectures: &[Architecture]) -> Result<Self> {
-        let tool = |tool| test_tools::path(tool);
-        let found =
-            [Tool::CargoAuditable, Tool::CargoZigbuild, Tool::Zig].map(|one| (one, tool(one)));
+        let found = [Tool::CargoAuditable, Tool::CargoZigbuild, Tool::Zig]
+            .map(|tool| (tool, test_tools::path(tool)));
         let mut missing = Vec::new();
         for architecture in architectures {
             if !has_target(root, *architecture)? {

@@ -60,7 +60,7 @@ pub struct Node {
     pub emphasis: Emphasis,
 }
 
-/// How a thing stands out.
+/// The emphasis of a node or an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Plain,

@@ -102,7 +102,7 @@ impl Layout {
         let mut chips = vec![Area { x: 0, y: 0, width: 0, height: 0 }; drawing.nodes.len()];
         for (place, members) in &places {
             let (width, height) = size(*place, members);
-            // Boxes stand in the middle of their lane: arrows along it are straight.
+            // Boxes are in the middle of their lane: arrows along it are straight.
             let y = tops[&place.1] + (rows[&place.1] - height) / 2;
             let area = Area { x: lefts[&place.0], y, width, height };
             let chip = chip_width(drawing, place.0);
@@ -163,8 +163,8 @@ fn boxes(drawing: &Drawing, layout: &Layout, out: &mut String) {
 }
 
 /// Arrows into a box end at the box and are drawn once: forty arrows to forty
-/// chips would say less. Such an arrow is fine if one of them is; which chips are
-/// not, they say themselves.
+/// chips would be harder to read. Such an arrow is fine if one of them is; each chip
+/// shows its own state.
 fn arrows(drawing: &Drawing, layout: &Layout, out: &mut String) {
     let end = |place: usize| {
         let node = drawing.nodes.get(place)?;

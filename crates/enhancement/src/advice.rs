@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::source::Source;
 
 /// Reports sections without content. A section can state why it does not
-/// apply; an empty one does not tell whether it was forgotten.
+/// apply; an empty one may have been forgotten.
 pub(crate) fn check_sections(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
     let mut tokens = outline.tokens.iter().peekable();
     while let Some(token) = tokens.next() {

@@ -2,14 +2,9 @@
 
 use std::fmt;
 
-use crate::rule::Rule;
+pub use located_yaml::Position;
 
-/// A position in the text. Both numbers start at 1; columns count characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    pub line: usize,
-    pub column: usize,
-}
+use crate::rule::Rule;
 
 /// One problem in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +18,6 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn new(at: Position, rule: Rule, message: impl Into<String>) -> Self {
         Self { at, rule, message: message.into() }
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
     }
 }
 

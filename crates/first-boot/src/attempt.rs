@@ -23,7 +23,7 @@ pub struct Attempt {
     pub sha256: DocumentHash,
     /// The name it is staged under; nothing when the change is made without staging.
     pub staged_as: Option<String>,
-    /// The boot that began it.
+    /// The boot that started it.
     pub boot_id: String,
     /// What NetworkManager used before.
     pub active_profiles: Vec<ActiveProfile>,
@@ -45,11 +45,11 @@ impl Attempt {
 /// What is to be done about an attempt that was found on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// This boot began it with the same document: go on.
+    /// This boot started it with the same document: continue.
     Continue,
-    /// An earlier boot began it and did not end it: take it back first.
+    /// An earlier boot started it and did not end it: roll it back first.
     Interrupted,
-    /// This boot began it with another document: end that one first.
+    /// This boot started it with another document: end that one first.
     OtherDocument,
 }
 
@@ -75,7 +75,7 @@ impl Tries {
         self.0.get(document).copied().unwrap_or(0)
     }
 
-    /// One more. Counted when an attempt begins, so that a power cut counts as well.
+    /// One more. Counted when an attempt starts, so that a power cut counts as well.
     #[must_use]
     pub fn with_one_more(mut self, document: &DocumentHash) -> Self {
         let count = self.0.entry(document.clone()).or_default();

@@ -4,7 +4,7 @@ use crate::document_hash::DocumentHash;
 use crate::matching::{self, Match, MatchError};
 use machine_identity::{Machine, ShortName};
 
-/// The name of the document for machines that have none of their own.
+/// The name of the document for machines without their own.
 const CLUSTER: &str = "cluster";
 
 /// A document in the folder.
@@ -84,7 +84,7 @@ pub enum ChoiceError {
     Match { file: String, source: MatchError },
 }
 
-/// Chooses: by name, then by what documents say about themselves, then the one for the cluster.
+/// Selects by name, then by the `brex-match` lines of documents, then the one for the cluster.
 /// `Ok(None)` when none is for this machine.
 pub fn choose<'a>(
     machine: &Machine,
@@ -115,7 +115,10 @@ fn find<'a>(
             let wanted = wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
             return Err(ChoiceError::OtherMachine { file: document.file.clone(), wanted });
         }
-        return Ok(Some(Choice { document, because: format!("this machine is called {name}") }));
+        return Ok(Some(Choice {
+            document,
+            because: format!("the host name of this machine is {name}"),
+        }));
     }
     if let Some(choice) = by_match(machine, candidates)? {
         return Ok(Some(choice));
@@ -151,7 +154,7 @@ fn by_match<'a>(
 ) -> Result<Option<Choice<'a>>, ChoiceError> {
     let mut found = Vec::new();
     for document in candidates {
-        // A document that another machine's name leads to may be broken in any way; that must
+        // A document that another machine's name selects may be broken in any way; that must
         // not keep this machine from its own.
         let Ok(matches) = document.matches() else { continue };
         if let Some(one) = matches.iter().find(|one| one.fits(machine)) {
@@ -171,7 +174,7 @@ pub fn needs_name(machine: &Machine, candidates: &[Candidate]) -> bool {
     machine.name.is_none() && matches!(find(machine, candidates), Err(ChoiceError::Nameless))
 }
 
-/// The names that come closest to this machine's, for a message.
+/// The names that are closest to this machine's, for a message.
 pub fn nearest(name: &ShortName, candidates: &[Candidate]) -> Vec<String> {
     let lower = name.as_str().to_ascii_lowercase();
     let near = |candidate: &&Candidate| {

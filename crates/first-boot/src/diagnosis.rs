@@ -7,7 +7,7 @@ use crate::report::{Command, Ending, Entry, Report};
 use node_network::facts::{Expectation, Fact, FactName};
 use node_network::{Cause, NetworkState, Outcome, Recovery};
 
-/// One thing that is wrong, or good to know.
+/// One problem, or useful information.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     // The key that scripts read.
@@ -42,7 +42,7 @@ impl DiagnosisSeverity {
     }
 }
 
-/// What the report of a boot says. Never empty.
+/// Diagnoses from the report of a boot. Never empty.
 pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     let Some(last) = report.last() else {
         return vec![Diagnosis {
@@ -59,7 +59,7 @@ pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     all
 }
 
-/// What a state of the node says about its br-ex. Nothing when all is well.
+/// Diagnoses from a state of the node. Empty if br-ex is correct.
 pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
     let expectation = Expectation { bridge: "br-ex".into(), ..Expectation::default() };
     let failed = expectation.check(state).into_iter().filter(|fact| !fact.holds);
@@ -72,8 +72,8 @@ pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
     failed.map(diagnosis).collect()
 }
 
-/// What the flag tells about the document that it should hold. Both are absent on a node that
-/// configure-ovs serves. The flag is known by its hash.
+/// Compares the flag with the document that it should contain. Both are absent on a node whose
+/// bridge configure-ovs creates. The flag is given by its hash.
 pub fn diagnose_flag(
     flag: Option<&DocumentHash>,
     document: Option<(&str, &DocumentHash)>,
@@ -125,33 +125,33 @@ fn about(entry: &Entry) -> Diagnosis {
         },
         Ending::NoDocument => Diagnosis {
             severity: DiagnosisSeverity::Warning,
-            problem: "configure-ovs made br-ex by guessing; no document is for this node".into(),
+            problem: "configure-ovs created br-ex; no document is for this node".into(),
             because,
             remedy: "add `<short host name>.yml` or `cluster.yml` to the MachineConfig of the node's role before the node is installed; `oc-brex render` makes it".into(),
         },
         Ending::Refused => broken(
-            "the document was refused; configure-ovs made br-ex",
+            "the document was rejected; configure-ovs created br-ex",
             "correct the document, check it with `oc-brex check`, render the MachineConfig again; the node takes it at its next boot".into(),
         ),
         Ending::GaveUp => broken(
             "the document reached the maximum number of attempts; it is not retried",
             "correct the document: a changed one is applied at the next boot. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
         ),
-        Ending::TakenBack => broken("br-ex did not come up; the node has its former network", remedy(entry)),
+        Ending::TakenBack => broken("br-ex did not come up; the node has its previous network", remedy(entry)),
         Ending::Recovered => Diagnosis {
             severity: DiagnosisSeverity::Warning,
-            problem: "the node lost power or crashed while br-ex was made".into(),
+            problem: "the node lost power or crashed while br-ex was configured".into(),
             because,
-            remedy: "the former network was restored; the document is retried at this boot".into(),
+            remedy: "the previous network was restored; the document is retried at this boot".into(),
         },
         Ending::Failed => broken(
-            "brex-firstboot could not do its work",
-            "put right what the message names, then reboot or run `brex-firstboot stage` again".into(),
+            "brex-firstboot failed",
+            "correct the cause in the message, then reboot or run `brex-firstboot stage` again".into(),
         ),
     }
 }
 
-/// What to do when br-ex did not come up: by what was seen.
+/// What to do when br-ex did not come up: by what was observed.
 fn remedy(entry: &Entry) -> String {
     let observation = match &entry.outcome {
         Some(Outcome::RolledBack { cause: Cause::Apply | Cause::Verification, .. }) => {
@@ -168,7 +168,7 @@ fn remedy(entry: &Entry) -> String {
     };
     // The first that fails explains the others.
     let first = IN_ORDER.into_iter().find(|name| failed(*name));
-    let silent = "bridge and addresses are right, but neither the API server nor the gateway answers: check the cable, the switch port (VLAN, port security, LACP) and the gateway's address";
+    let silent = "bridge and addresses are correct, but neither the API server nor the gateway responds: check the cable, the switch port (VLAN, port security, LACP) and the gateway's address";
     first.map_or(silent, fact_remedy).to_owned()
 }
 
@@ -217,7 +217,7 @@ fn staged_but_not_confirmed(report: &Report, last: &Entry) -> Option<Diagnosis> 
         && last.command == Command::Stage;
     waiting.then(|| Diagnosis {
         severity: DiagnosisSeverity::Warning,
-        problem: "nothing has confirmed the staged document in this boot".into(),
+        problem: "the staged document was not confirmed in this boot".into(),
         because: format!("the last entry of boot {} is that of `stage`", report.boot_id),
         remedy: "if the boot is over: is brex-firstboot-confirm.service enabled, and did nmstate.service end? Until it is confirmed, every boot takes the change back and tries again".into(),
     })
@@ -236,7 +236,7 @@ fn findings(report: &Report) -> Vec<Diagnosis> {
         },
         problem: finding.message.to_string(),
         because: format!("rule {} at {file}:{}:{}", finding.rule, finding.line, finding.column),
-        remedy: format!("`oc-brex check {file}` explains the rule and how to keep it"),
+        remedy: format!("`oc-brex check {file}` explains the rule and the remedy"),
     };
     checked.findings.iter().filter(|finding| finding.severity != "info").map(diagnosis).collect()
 }
@@ -262,10 +262,11 @@ fn not_restored(entry: &Entry) -> Option<Diagnosis> {
     ];
     Some(Diagnosis {
         severity: DiagnosisSeverity::Broken,
-        problem: "the former network may not be back as it was".into(),
+        problem: "the previous network may not be completely restored".into(),
         because: because.into_iter().flatten().collect::<Vec<_>>().join("; "),
-        remedy: "the profiles on the disk are the former ones: a reboot brings the former network"
-            .into(),
+        remedy:
+            "the profiles on the disk are the previous ones: a reboot restores the previous network"
+                .into(),
     })
 }
 

@@ -61,7 +61,7 @@ fn findings_name_rule_and_place() {
 }
 
 #[test]
-fn a_former_network_that_is_not_back_is_said() {
+fn a_previous_network_that_is_not_restored_is_reported() {
     let diagnoses = diagnose(&report(|entry| {
         entry.result = Ending::TakenBack;
         entry.restored = Some(Restored { not_in_use: vec!["nic0".into()], ..Restored::default() });
@@ -70,7 +70,7 @@ fn a_former_network_that_is_not_back_is_said() {
 }
 
 #[test]
-fn staging_that_nobody_confirmed_is_a_warning() {
+fn staging_that_was_not_confirmed_is_a_warning() {
     let diagnoses = diagnose(&report(|entry| {
         entry.command = Command::Stage;
         entry.result = Ending::Staged;

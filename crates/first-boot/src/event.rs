@@ -1,8 +1,8 @@
-//! What the journal is told. Message ids never change: others search and alert by them.
+//! Entries of the journal. Message ids never change: users search and alert by them.
 
 use crate::report::Ending;
 
-/// Something worth an entry of its own in the journal.
+/// An event that gets an entry in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     NoDocument,
@@ -67,14 +67,16 @@ impl Event {
 
     pub fn about(self) -> &'static str {
         match self {
-            Self::NoDocument => "no document is for this machine; configure-ovs makes br-ex",
-            Self::Staged => "a document was chosen, checked and staged",
-            Self::Confirmed => "br-ex is up and carries the node",
-            Self::Refused => "the choice or the document is wrong; nothing was touched",
-            Self::GaveUp => "the document failed as often as it may; it is only reported",
-            Self::TakenBack => "br-ex did not come up; the former network is back",
+            Self::NoDocument => "no document is for this machine; configure-ovs creates br-ex",
+            Self::Staged => "a document was selected, checked and staged",
+            Self::Confirmed => "br-ex is up and connects the node",
+            Self::Refused => "the selection or the document is invalid; nothing was changed",
+            Self::GaveUp => {
+                "the document reached the maximum number of attempts; it is not retried"
+            }
+            Self::TakenBack => "br-ex did not come up; the previous network was restored",
             Self::Recovered => "an attempt that was interrupted was rolled back",
-            Self::Failed => "the machine failed: a disk or a bus",
+            Self::Failed => "the machine failed: a disk or D-Bus",
         }
     }
 }

@@ -7,14 +7,14 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`matching`] | documents that say for which machine they are |
+//! | [`matching`] | documents that name their machine |
 //! | [`choice`] | the one document for this machine |
 //! | [`attempt`] | an attempt that is under way, and how often a document was tried |
 //! | [`scope`] | what an attempt may change and a rollback restores |
 //! | [`profile_keys`] | how profiles of NetworkManager relate to interfaces |
 //! | [`report`] | what happened in one boot |
-//! | [`summary`] | what the cluster learns of it |
-//! | [`event`] | what the journal is told, under fixed message ids |
+//! | [`summary`] | what is reported to the cluster |
+//! | [`event`] | entries of the journal, with fixed message ids |
 //! | [`diagnosis`] | what a report means, and what to do |
 //! | [`symptom`] | what lines of journals mean |
 //!

@@ -1,4 +1,4 @@
-//! Documents that say for which machine they are, whatever its name:
+//! Documents that name their machine, whatever its host name:
 //!
 //! ```yaml
 //! # brex-match: serial=CZ1234
@@ -6,7 +6,7 @@
 //! interfaces: …
 //! ```
 //!
-//! The lines are comments, so that nmstate and every older reader pass over them. They must stand
+//! The lines are comments, so that nmstate and every older reader ignore them. They must be placed
 //! before the first line that is not a comment. Any one of them is enough.
 
 use std::fmt;
@@ -24,7 +24,9 @@ pub enum Match {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
-    #[error("line {line}: `{text}` matches nothing; write `mac=52:54:00:12:34:56` or `serial=…`")]
+    #[error(
+        "line {line}: `{text}` cannot match a machine; write `mac=52:54:00:12:34:56` or `serial=…`"
+    )]
     Unknown { line: usize, text: String },
     #[error("line {line}")]
     Mac { line: usize, source: MacError },

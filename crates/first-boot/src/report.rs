@@ -1,4 +1,4 @@
-//! What happened in one boot: a JSON document for people without a network and for programs.
+//! What happened in one boot: a JSON document for users without a network and for programs.
 
 use node_network::{Message, Observation, Outcome};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct Entry {
     /// The network as nmstate shows it, secrets hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<serde_json::Value>,
-    /// What could not be found out, and did not keep the command from its work.
+    /// What could not be determined, and did not stop the command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Message>,
 }
@@ -127,11 +127,11 @@ pub enum Ending {
     AlreadyStaged,
     /// br-ex is up and the flag is written.
     Confirmed,
-    /// Nothing was touched: the choice or the document is wrong.
+    /// Nothing was changed: the selection or the document is invalid.
     Refused,
-    /// The document failed as often as it may.
+    /// The document reached the maximum number of attempts.
     GaveUp,
-    /// br-ex did not come up; the former network is back.
+    /// br-ex did not come up; the previous network was restored.
     TakenBack,
     /// An attempt that a power failure interrupted was rolled back.
     Recovered,
@@ -164,7 +164,7 @@ pub struct Chosen {
     pub because: Message,
 }
 
-/// What a rule says about the document.
+/// A finding of a rule in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FindingLine {
@@ -184,7 +184,7 @@ pub struct Restored {
     /// Profiles that were in use before and are not in use now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_in_use: Vec<String>,
-    /// Why NetworkManager could not be told, when it could not.
+    /// Why NetworkManager could not be notified, if it could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Message>,
 }

@@ -106,7 +106,7 @@ impl<'a> Ownership<'a> {
             // A tombstone of a profile, or a file that nmstate's profile should be in.
             return self.uuids.contains(stem) || scope.interfaces.contains(interface_of(stem));
         };
-        // A port of a bridge of the document is of no use without it, whatever it is called.
+        // A port of a bridge of the document is useless without it, whatever its name.
         let is_port = profile.controller.as_ref().is_some_and(|it| scope.interfaces.contains(it));
         if is_port || self.uuids.contains(&profile.uuid) {
             return true;

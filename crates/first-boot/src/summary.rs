@@ -1,4 +1,4 @@
-//! What a cluster learns about a node's first boot: an annotation of its Node, and an event.
+//! What is reported to the cluster about a first boot: an annotation of the Node, and an event.
 
 use node_network::Message;
 use serde::{Deserialize, Serialize};

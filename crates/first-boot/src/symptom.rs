@@ -1,9 +1,9 @@
-//! What lines of journals mean: those of nmstate, NetworkManager and Open vSwitch that tell why a
-//! bridge did not come up.
+//! What lines of journals mean: those of nmstate, NetworkManager and Open vSwitch that explain why
+//! a bridge did not come up.
 
 use crate::diagnosis::{Diagnosis, DiagnosisSeverity};
 
-/// A line that holds all of `marks` means `problem`.
+/// A line that contains all of `marks` means `problem`.
 struct Symptom {
     marks: &'static [&'static str],
     problem: &'static str,
@@ -13,17 +13,17 @@ struct Symptom {
 const SYMPTOMS: [Symptom; 7] = [
     Symptom {
         marks: &["VerificationError"],
-        problem: "nmstate made the change and rolled it back: the result was not what the document requests",
+        problem: "nmstate applied the change and rolled it back: the result differs from the document",
         remedy: "compare the document with what the line names; `oc-brex check --nns` tries it against the state of the node",
     },
     Symptom {
         marks: &["NmstateError", "InvalidArgument"],
-        problem: "nmstate refused the document",
+        problem: "nmstate rejected the document",
         remedy: "correct what the line names; `oc-brex check` finds it before the node boots",
     },
     Symptom {
         marks: &["InvalidArgument:"],
-        problem: "nmstate refused the document",
+        problem: "nmstate rejected the document",
         remedy: "correct what the line names; `oc-brex check` finds it before the node boots",
     },
     Symptom {

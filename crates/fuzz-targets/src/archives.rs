@@ -13,7 +13,7 @@ use crate::two_parts;
 
 const BLOCK: usize = 512;
 
-/// A file that claims to be part of an archive.
+/// A file with the name of an archive.
 pub fn archive(data: &[u8]) {
     let folder = tempfile::tempdir().expect("a temporary folder can be created");
     fs::write(folder.path().join("mirror_000001.tar"), data).expect("a file can be written");
@@ -38,7 +38,7 @@ fn read_v2(file: &Path) {
     let name: Destination = "a/b:v1".parse().expect("the name is one");
     let _ = distribution.image(&name, None);
     for digest in digests {
-        // Whatever is found has the digest that it was looked up by.
+        // An image that is found has the requested digest.
         if let Ok(Some(tree)) = distribution.image(&name, Some(&digest)) {
             assert_eq!(tree.root().digest, digest);
         }
@@ -46,7 +46,7 @@ fn read_v2(file: &Path) {
 }
 
 /// The index of an archive, and after a zero byte the content of the first chunk. The target adds
-/// what pins the index: a header with its digest. A fuzzer could not find that.
+/// what pins the index: a header with its digest. A fuzzer could not generate that.
 pub fn archive_index(data: &[u8]) {
     let (index, content) = two_parts(data);
     let mut file = index_header(index).as_bytes().to_vec();
@@ -80,9 +80,9 @@ fn read(archives: &Archives) {
         assert!(archives.image(&image.origin).is_some());
     }
     for blob in archives.indexes().flat_map(|index| &index.blobs) {
-        let is_here = archives.blob(&blob.digest).is_some();
-        assert_eq!(archives.size(&blob.digest).is_some(), is_here);
-        assert!(archives.whereabouts(&blob.digest).is_none() || !is_here);
+        let is_present = archives.blob(&blob.digest).is_some();
+        assert_eq!(archives.size(&blob.digest).is_some(), is_present);
+        assert!(archives.whereabouts(&blob.digest).is_none() || !is_present);
         archives.files_of(&blob.digest);
     }
     archives.verify(&|_| {});

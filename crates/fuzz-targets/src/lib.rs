@@ -1,9 +1,9 @@
-//! What is fuzzed: one function per parser of untrusted input.
+//! Fuzz targets: one function per parser of untrusted input.
 //!
 //! A target takes any bytes. It must return, soon and without a panic. Where a parsed value can be
 //! printed, the target also checks that the text parses to the same value.
 //!
-//! `fuzz/` makes a program of each target for libFuzzer. The tests of this crate call the targets
+//! `fuzz/` builds a program for libFuzzer from each target. The tests of this crate call the targets
 //! with every committed input, so that what was found once is checked on every run.
 
 #[cfg(feature = "archives")]
@@ -90,7 +90,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "timetable", run: timetable },
 ];
 
-/// What templates may use: small enough that an input which uses all of it is still fast.
+/// Limits of templates: small enough that an input which reaches them is still fast.
 const TEMPLATE_LIMITS: go_template::Limits =
     go_template::Limits { steps: 20_000, depth: 100, output_bytes: 1 << 20, value_size: 1 << 16 };
 

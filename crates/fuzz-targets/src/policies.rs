@@ -50,7 +50,7 @@ pub fn policy(data: &[u8]) {
     judge(&policy, Name::Layout(Path::new("/srv/layout")), &presented);
 }
 
-/// No private key signed the payload: a rule that requires a signature refuses the image.
+/// No private key signed the payload: a rule that requires a signature rejects the image.
 fn judge(policy: &Policy, name: Name<'_>, presented: &Presented) {
     let rule = policy.rule(name);
     let judged = rule.judge(presented);

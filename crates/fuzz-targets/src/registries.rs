@@ -1,4 +1,4 @@
-//! `registries.conf`, and what registries answer.
+//! `registries.conf`, and challenges of registries.
 
 use std::path::Path;
 
@@ -16,12 +16,16 @@ pub fn registries_conf(data: &[u8]) {
         let at = Location::from(&image);
         let destination = conf.destination(&at).ok();
         for kind in [RequestKind::Tag, RequestKind::Digest, RequestKind::Content] {
-            // A mirror may be wrong where the registry itself is not.
-            let Ok(places) = conf.sources(&at, kind) else { continue };
-            assert!(!places.is_empty());
+            // A mirror may be invalid although the registry itself is valid.
+            let Ok(sources) = conf.sources(&at, kind) else { continue };
+            assert!(!sources.is_empty());
             // A blocked registry is left out; its mirrors are not.
             if let Some(destination) = &destination {
-                assert_eq!(places.last(), Some(destination), "the registry itself comes last");
+                assert_eq!(
+                    sources.last(),
+                    Some(destination),
+                    "the registry itself is the last one"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What an update service, a signature server and a release payload answer.
+//! Responses of update services and signature servers, and files of release payloads.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use release::payload::{BootImages, ImageReferences, PayloadFiles, ReleaseMetadat
 use release::upgrade_path::{self, PathQuery};
 use release::{graph_image, signature as signatures};
 
-/// The answer of an update service.
+/// The response of an update service.
 pub fn graph(data: &[u8]) {
     let Ok(graph) = Graph::parse(data) else { return };
     let versions: Vec<_> = graph.versions().cloned().collect();
@@ -30,7 +30,7 @@ pub fn graph(data: &[u8]) {
         PathQuery::To(head.clone()),
     ] {
         if let Ok(paths) = upgrade_path::find_paths(&graph, &query) {
-            serde_json::to_string(&paths).expect("an answer is plain data");
+            serde_json::to_string(&paths).expect("paths are plain data");
         }
     }
 }
@@ -40,7 +40,7 @@ pub fn signature(data: &[u8]) {
     static RING: LazyLock<Keyring> =
         LazyLock::new(|| Keyring::red_hat().expect("the built-in keys are valid"));
     let verified = signatures::verify(data, &Digest::of(b"release"), &RING, Timestamp::UNIX_EPOCH);
-    assert!(verified.is_err(), "a signature that was not made with the key was accepted");
+    assert!(verified.is_err(), "a signature of another key was accepted");
 }
 
 /// A file of keys that release signatures are checked with.

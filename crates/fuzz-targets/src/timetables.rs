@@ -5,7 +5,7 @@ use timetable::{Timetable, zone};
 
 use crate::text;
 
-/// A timetable. Rates change at the times that it announces, also when clocks are changed.
+/// A timetable. Rates change at the computed times, also when clocks are changed.
 pub fn timetable(data: &[u8]) {
     let Some(text) = text(data) else { return };
     let table: Timetable = match text.parse() {

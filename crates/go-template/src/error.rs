@@ -22,7 +22,7 @@ impl fmt::Display for TemplatePosition {
     }
 }
 
-/// One template on the way to a failure.
+/// One template of the calls that led to a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub place: TemplatePosition,

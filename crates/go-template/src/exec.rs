@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     pub(crate) budget: Budget,
     /// The same text is often rendered many times.
     pub(crate) parsed: Cache,
-    /// Where the output comes from, if that is asked for.
+    /// Where the output comes from, if that is requested.
     pub(crate) trace: Option<Trace>,
 }
 

@@ -131,7 +131,7 @@ impl Functions {
     }
 }
 
-/// A call in progress: what a function can ask of the run that calls it.
+/// A call in progress: what a function can use of the run that calls it.
 pub struct Call<'a> {
     pub(crate) machine: &'a mut Machine,
     pub(crate) layer: &'a Rc<Layer>,

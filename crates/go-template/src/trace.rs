@@ -24,7 +24,7 @@ pub struct Piece {
     pub output: Range<usize>,
     /// Where the text or the action begins in the template, in bytes.
     pub at: usize,
-    /// Whether the template has this text as it is.
+    /// Whether the template contains this text literally.
     pub is_text: bool,
     pub reads: Reads,
 }

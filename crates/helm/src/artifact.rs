@@ -29,7 +29,7 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
-/// What a manifest says about the chart that it stores.
+/// What a manifest states about the chart that it stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     pub config: Descriptor,
@@ -109,7 +109,7 @@ pub fn tag_of(version: &str) -> Result<Tag, ArtifactError> {
     version.replace('+', "_").parse().map_err(|_| ArtifactError::Tag(version.to_owned()))
 }
 
-/// The version that a tag stands for.
+/// The version of a tag.
 pub fn version_of(tag: &Tag) -> String {
     tag.as_str().replace('_', "+")
 }

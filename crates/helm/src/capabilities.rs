@@ -1,7 +1,7 @@
-//! What templates are told about the cluster: its version and the APIs that it has.
+//! What templates can read about the cluster: its version and the APIs that it has.
 //!
-//! No cluster is asked. A chart is rendered for each of these sets, and the images of both count:
-//! charts ask for `route.openshift.io/v1` to tell OpenShift from other clusters.
+//! No cluster is contacted. A chart is rendered for each of these sets, and the images of both
+//! count: charts check for `route.openshift.io/v1` to distinguish OpenShift from other clusters.
 
 use crate::version::{VersionError, version};
 
@@ -12,7 +12,7 @@ pub const DEFAULT_KUBE_VERSION: &str = "1.34.0";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
     pub kube_version: KubeVersion,
-    /// `group/version`, and `group/version/Kind` where the set knows kinds.
+    /// `group/version`, and `group/version/Kind` where the set has kinds.
     pub api_versions: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct KubeVersion {
 /// Which APIs there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiSet {
-    /// What `helm template` assumes: every group and version that its client library knows.
+    /// What `helm template` assumes: every group and version that its client library supports.
     Plain,
     /// An OpenShift cluster: what it serves, with kinds, as `helm install` sees it.
     OpenShift,
@@ -129,7 +129,7 @@ const PLAIN: &[&str] = &[
     "apiextensions.k8s.io/v1",
 ];
 
-/// Groups and kinds that charts ask for. Not every kind of a cluster: an API that is missing here
+/// Groups and kinds that charts check for. Not every kind of a cluster: an API that is missing here
 /// only means that a branch for it is covered by the other set or not at all.
 const OPEN_SHIFT: &[(&str, &str)] = &[
     (

@@ -1,6 +1,6 @@
 //! A chart in memory: loaded from the files of a folder or from an archive.
 //!
-//! The caller brings the bytes. Charts are untrusted: their size, their number of files and the
+//! The caller provides the bytes. Charts are untrusted: their size, their number of files and the
 //! depth of charts within charts are bounded, and no name may lead out of the chart.
 
 mod archive;
@@ -33,9 +33,9 @@ pub const MAX_CHART_BYTES: u64 = 100 << 20;
 #[derive(Debug, Clone)]
 pub struct Chart {
     pub metadata: Metadata,
-    /// What `values.yaml` says; processing dependencies may change it.
+    /// The content of `values.yaml`; processing dependencies may change it.
     pub values: Map<String, Value>,
-    /// `values.schema.json`: carried, not enforced.
+    /// `values.schema.json`: kept, not enforced.
     pub schema: Option<Arc<[u8]>>,
     /// Below `templates/`, in the order of their names.
     pub templates: Vec<File>,

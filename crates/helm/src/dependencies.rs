@@ -193,7 +193,7 @@ fn import(chart: &mut Chart, warnings: &mut Vec<Warning>) -> Result<(), ValuesEr
             }
         }
     }
-    // What the parent says wins over what it imports.
+    // Values of the parent override imported ones.
     let own = values::table(&to_map(&seen));
     complete(&own, &imported, Nulls::Keep);
     chart.values = to_map(&own);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_imported_below_what_the_parent_says() {
+    fn values_are_imported_below_values_of_the_parent() {
         let dependencies = "- name: sub\n  version: 1.2.0\n  import-values:\n  - data\n  \
                             - {child: deep.x, parent: mine.y}\n  - nothing\n";
         let sub = "exports: {data: {port: 80, host: a}}\ndeep: {x: {k: 1}}\n";

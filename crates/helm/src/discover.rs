@@ -205,8 +205,8 @@ pub fn images(
     Ok(discovery)
 }
 
-/// Whether an image that templates use was made from the values of a candidate: they put it together
-/// in another way than was guessed.
+/// Whether an image that templates use consists of the values of a candidate: templates combine
+/// them differently than assumed.
 fn is_used(paths: &[String], used: &BTreeSet<&String>) -> bool {
     paths.iter().all(|path| {
         let is_below = |value: &&&String| {
@@ -309,7 +309,7 @@ impl Search<'_> {
 fn document_problem(file: String, error: &DocumentError) -> Problem {
     let reason = error.to_string();
     let cause = match error {
-        // The line is that of the rendered text, which only the reason may tell.
+        // The line is that of the rendered text, which only the reason may contain.
         DocumentError::Yaml { .. } | DocumentError::Many => Cause::Yaml { reason },
         DocumentError::Hook(_) => Cause::Ignored { reason },
     };

@@ -26,7 +26,7 @@ pub enum Role {
     Resource,
     /// Before or after it, by the annotation `helm.sh/hook`.
     Hook,
-    /// Before everything else, as it is.
+    /// Before everything else, unchanged.
     Crd,
 }
 
@@ -116,7 +116,7 @@ fn is_definition(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "kind: CustomResourceDefinition")
 }
 
-/// The events that Helm knows.
+/// The events that Helm supports.
 const HOOKS: [&str; 10] = [
     "pre-install",
     "post-install",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_and_comments_are_told_apart() {
+    fn hooks_and_comments_are_distinguished() {
         let text = "# nothing\n---\nkind: Job\nmetadata:\n  annotations:\n    helm.sh/hook: \
                     pre-install, Test\n---\nkind: X\nmetadata:\n  annotations: {helm.sh/hook: \
                     crd-install}\n---\na: [\n---\nkind: Pod\n";

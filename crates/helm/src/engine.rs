@@ -40,7 +40,7 @@ pub struct Rendered {
     pub path: String,
     /// The text, or why there is none.
     pub output: Result<String, Box<Error>>,
-    /// Where the text came from, if that was asked for.
+    /// Where the text came from, if that was requested.
     pub trace: Option<Trace>,
 }
 

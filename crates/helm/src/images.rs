@@ -24,7 +24,7 @@ pub enum Origin {
     Document {
         /// The file, from the root chart's folder.
         file: String,
-        /// The line of that file, where it can be told.
+        /// The line of that file, where it is known.
         line: Option<usize>,
         /// `Deployment/web`.
         object: String,

@@ -1,6 +1,6 @@
 //! Helm charts: what they hold, what they render to, and which images they use.
 //!
-//! Pure: the caller brings the bytes of charts, values and indexes. Charts are untrusted: sizes,
+//! Pure: the caller provides the bytes of charts, values and indexes. Charts are untrusted: sizes,
 //! depth and the work of templates are bounded, and no name leads out of a chart.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Renders the templates of a chart, and splits what comes out into documents.
+//! Renders the templates of a chart, and splits the result into documents.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::values::{Table, Tree};
 /// What templates get for the time: fixed, so that the same chart always renders to the same text.
 const NOW: i128 = 1_767_225_600_000_000_000;
 
-/// The release that templates are told about.
+/// The release that templates can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     pub name: String,
@@ -31,7 +31,7 @@ impl Default for Release {
     }
 }
 
-/// What a rendering is told and may use.
+/// What a rendering may read and use.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub release: Release,

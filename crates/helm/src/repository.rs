@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_told_with_what_is_near() {
+    fn what_does_not_exist_is_reported_with_what_is_near() {
         let index = Index::parse(INDEX.as_bytes()).unwrap();
         for (name, expected, text) in [
             (

@@ -1,15 +1,16 @@
-//! Packs a layer with gzip: the same bytes give the same result, with every version of every library.
+//! Compresses a layer with gzip: the same bytes give the same result, with every version of every
+//! library.
 //!
-//! Compressors may choose differently from one release to the next, and the digest of a layer would
-//! change with them. This one is part of the program: greedy matching with one candidate per
-//! position and the fixed codes of RFC 1951, which is what fast levels of other compressors do.
-//! Any change to what it writes changes the digests of all rebuilt catalogs; a test guards it.
+//! The output of other compressors may change from one release to the next, and with it the digest
+//! of a layer. This one is part of the program: greedy matching with one candidate per position and
+//! the fixed codes of RFC 1951, like fast levels of other compressors. Any change of its output
+//! changes the digests of all rebuilt catalogs; a test detects that.
 
 use std::io::{self, Write};
 
 use flate2::Crc;
 
-/// Compressed at once; matches do not reach from one block into another.
+/// The size of a block. Matches do not reach from one block into another.
 const BLOCK: usize = 1 << 20;
 const HASH_BITS: u32 = 15;
 const MIN_MATCH: usize = 4;
@@ -17,10 +18,10 @@ const MAX_MATCH: usize = 258;
 const MAX_DISTANCE: usize = 32 << 10;
 const ABSENT: u32 = u32::MAX;
 
-/// No time, no name, no hints, an unknown system: nothing of the machine that packs.
+/// No time, no name, no hints, an unknown system: nothing depends on the machine.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// Lowest length of each length code, and how many further bits it has.
+/// The lowest length of each length code, and its number of extra bits.
 const LENGTHS: [(u16, u8); 29] = [
     (3, 0),
     (4, 0),
@@ -87,12 +88,12 @@ const DISTANCES: [(u16, u8); 30] = [
     (24577, 13),
 ];
 
-/// Packs what is written to it, and writes the result to `W`.
+/// Compresses what is written to it, and writes the result to `W`.
 #[derive(Debug)]
 pub struct GzipWriter<W: Write> {
     bits: Bits<W>,
     block: Vec<u8>,
-    /// Where four bytes with a hash were last seen in the block.
+    /// The last position in the block of four bytes with a hash.
     seen: Vec<u32>,
     crc: Crc,
 }
@@ -109,8 +110,7 @@ impl<W: Write> GzipWriter<W> {
         })
     }
 
-    /// Writes the rest, and gives back where all was written to. Without this call the result is
-    /// incomplete.
+    /// Writes the rest, and returns the inner writer. Without this call the result is incomplete.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_block()?;
         // An empty block ends the stream.
@@ -137,7 +137,7 @@ impl<W: Write> GzipWriter<W> {
                     self.bits.length(length)?;
                     self.bits.distance(distance)?;
                     for inside in at + 1..at + length {
-                        self.note(inside);
+                        self.record(inside);
                     }
                     at += length;
                 }
@@ -152,8 +152,8 @@ impl<W: Write> GzipWriter<W> {
         Ok(())
     }
 
-    /// Remembers the position; gives the one before with the same hash.
-    fn note(&mut self, at: usize) -> Option<usize> {
+    /// Records the position; returns the previous one with the same hash.
+    fn record(&mut self, at: usize) -> Option<usize> {
         let word: [u8; 4] = self.block.get(at..at + MIN_MATCH)?.try_into().ok()?;
         let hash = u32::from_le_bytes(word).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
         let slot = self.seen.get_mut(usize::try_from(hash).ok()?)?;
@@ -161,9 +161,9 @@ impl<W: Write> GzipWriter<W> {
         usize::try_from(before).ok().filter(|_| before != ABSENT)
     }
 
-    /// Length and distance of what stands at `at` and was there before.
+    /// Length and distance of an earlier match for the bytes at `at`.
     fn find_match(&mut self, at: usize) -> Option<(usize, usize)> {
-        let before = self.note(at)?;
+        let before = self.record(at)?;
         let limit = MAX_MATCH.min(self.block.len() - at);
         let pairs = self.block[before..].iter().zip(&self.block[at..]);
         let length = pairs.take(limit).take_while(|(one, other)| one == other).count();
@@ -182,13 +182,13 @@ impl<W: Write> Write for GzipWriter<W> {
         Ok(taken.len())
     }
 
-    /// Keeps an unfinished block back: flushing must not change the result.
+    /// Does not write an unfinished block: flushing must not change the result.
     fn flush(&mut self) -> io::Result<()> {
         self.bits.out.flush()
     }
 }
 
-/// Bits, the first in the lowest place of a byte.
+/// A stream of bits; the first is the lowest bit of a byte.
 #[derive(Debug)]
 struct Bits<W> {
     out: W,
@@ -208,7 +208,7 @@ impl<W: Write> Bits<W> {
         Ok(())
     }
 
-    /// Codes stand with their highest bit first.
+    /// Codes are written with their highest bit first.
     fn code(&mut self, code: u32, count: u32) -> io::Result<()> {
         self.write(code.reverse_bits() >> (32 - count), count)
     }
@@ -228,15 +228,15 @@ impl<W: Write> Bits<W> {
     }
 
     fn length(&mut self, length: usize) -> io::Result<()> {
-        let (code, further, bits) = coded(&LENGTHS, length);
+        let (code, extra, bits) = coded(&LENGTHS, length);
         self.symbol(257 + code)?;
-        self.write(further, bits)
+        self.write(extra, bits)
     }
 
     fn distance(&mut self, distance: usize) -> io::Result<()> {
-        let (code, further, bits) = coded(&DISTANCES, distance);
+        let (code, extra, bits) = coded(&DISTANCES, distance);
         self.code(code, 5)?;
-        self.write(further, bits)
+        self.write(extra, bits)
     }
 
     fn finish(mut self) -> io::Result<W> {
@@ -246,13 +246,13 @@ impl<W: Write> Bits<W> {
     }
 }
 
-/// The code of a value, the rest that it does not say, and in how many bits that stands.
+/// The code of a value, its extra bits, and their number.
 fn coded(table: &[(u16, u8)], value: usize) -> (u32, u32, u32) {
     let index = table.partition_point(|(lowest, _)| usize::from(*lowest) <= value).max(1) - 1;
     let (lowest, bits) = table[index];
-    let further = value - usize::from(lowest);
-    // Both fit: there are 30 codes, and at most 13 further bits.
-    (u32::try_from(index).unwrap_or(0), u32::try_from(further).unwrap_or(0), u32::from(bits))
+    let extra = value - usize::from(lowest);
+    // Both fit: there are 30 codes, and at most 13 extra bits.
+    (u32::try_from(index).unwrap_or(0), u32::try_from(extra).unwrap_or(0), u32::from(bits))
 }
 
 #[cfg(test)]
@@ -270,7 +270,7 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    /// Unpacked by gzip itself, which checks length and checksum.
+    /// Unpacks with gzip, which checks length and checksum.
     fn unpack(packed: &[u8]) -> Vec<u8> {
         let mut child = std::process::Command::new("gzip")
             .arg("-dc")
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_packed_comes_out_again() {
+    fn packed_bytes_are_unpacked_unchanged() {
         let zeros = vec![0; BLOCK + 5];
         let all: Vec<u8> = (0..=255).cycle().take(70_000).collect();
         for bytes in [&b""[..], b"a", b"abcd", b"aaaaaaaaaaaaaaaaaaaaaaaaa", &zeros, &all] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_depends_on_the_bytes_alone_and_not_on_how_they_are_written() {
+    fn the_result_depends_only_on_the_bytes_and_not_on_how_they_are_written() {
         let bytes = text(3, 100_000);
         let packed = pack(&bytes, 1 << 20);
         assert!(packed.len() < bytes.len() / 2, "{}", packed.len());

@@ -1,8 +1,7 @@
-//! Layers of images: reads what one puts in place and takes away from those below, and adds one to an
-//! image.
+//! Layers of images: reads which paths a layer adds and removes, and adds layers to an image.
 //!
-//! Nothing is unpacked: names are compared, never used as paths. Whatever comes in is taken as
-//! hostile, so every size is bounded.
+//! Nothing is unpacked: names are compared, never used as paths. Layers are untrusted input, so every
+//! size is limited.
 //!
 //! # Example
 //!
@@ -31,16 +30,16 @@ use std::io::{self, BufRead, BufReader, Read};
 use flate2::bufread::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-/// What a layer may unpack to; real ones have some hundred megabytes.
+/// The largest size of an unpacked layer; real ones have some hundred megabytes.
 const MAX_LAYER_BYTES: u64 = 8 << 30;
-/// What a name may take in a tar archive that gives it room of its own.
+/// The largest size of a tar header that contains a long name.
 const MAX_NAME_BYTES: u64 = 64 << 10;
 /// How much memory a frame of zstd may request: 2 to this power.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// Marks a name as one that is taken away.
+/// The prefix of a name that the layer removes.
 const WHITEOUT: &str = ".wh.";
-/// Takes away all that a folder has below this layer.
+/// Removes all that the layers below have in a folder.
 const OPAQUE: &str = ".wh..wh..opq";
 
 #[derive(Debug, thiserror::Error)]
@@ -64,13 +63,13 @@ pub enum Change {
     Link,
     /// A device, or something else that has no content.
     Special,
-    /// Whatever the layers below have there is gone.
+    /// The path of the layers below is removed.
     Gone,
-    /// The layers below have nothing in this folder any more.
+    /// All that the layers below have in this folder is removed.
     Emptied,
 }
 
-/// One entry. What it states about its own layer applies in any order.
+/// One entry. Removals apply to the layers below only, whatever the order of the entries.
 pub struct Entry<'e> {
     path: &'e [&'e str],
     pub change: Change,
@@ -91,8 +90,8 @@ impl<'e> Entry<'e> {
     }
 }
 
-/// Hands the entries of a layer to `visit`, in their order. The layer comes as registries have it:
-/// plain, or packed with gzip or zstd.
+/// Calls `visit` with the entries of a layer, in their order. The layer is a tar file, plain or
+/// compressed with gzip or zstd.
 pub fn read<E: From<LayerError>>(
     packed: impl Read,
     visit: impl FnMut(&mut Entry<'_>) -> Result<(), E>,
@@ -100,14 +99,14 @@ pub fn read<E: From<LayerError>>(
     let packed = BufReader::with_capacity(128 << 10, packed);
     let mut tar = unpacked(packed).map_err(LayerError::Broken)?.take(MAX_LAYER_BYTES + 1);
     let outcome = read_tar(&mut tar, visit);
-    // A cut archive is what a bomb looks like from behind the limit.
+    // At the limit, an archive that is too large appears to be truncated.
     if tar.limit() == 0 {
         return Err(LayerError::Large.into());
     }
     outcome
 }
 
-/// By the first bytes of a layer, which do not lie as media types may.
+/// Selects the compression by the first bytes of a layer, since media types may be wrong.
 fn unpacked<'r>(mut packed: impl BufRead + 'r) -> io::Result<Box<dyn Read + 'r>> {
     Ok(match packed.fill_buf()? {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(packed)),
@@ -145,7 +144,7 @@ fn read_tar<E: From<LayerError>>(
                 };
                 let path = String::from_utf8_lossy(&path);
                 let parts = parts(&path)?;
-                let (path, change) = said(&parts, kind);
+                let (path, change) = interpret(&parts, kind);
                 // Invalid names are not needed.
                 if !path.contains(&"") {
                     visit(&mut Entry { path: &path, change, body: &mut entry })?;
@@ -156,8 +155,8 @@ fn read_tar<E: From<LayerError>>(
     Ok(())
 }
 
-/// The change, and the path.
-fn said<'p>(parts: &[&'p str], kind: EntryType) -> (Vec<&'p str>, Change) {
+/// The path that an entry is about, and its change.
+fn interpret<'p>(parts: &[&'p str], kind: EntryType) -> (Vec<&'p str>, Change) {
     if let Some((name, parents)) = parts.split_last() {
         if *name == OPAQUE {
             return (parents.to_vec(), Change::Emptied);
@@ -199,7 +198,7 @@ fn pax_path(header: &[u8]) -> Result<Option<Vec<u8>>, LayerError> {
         let record = record.map_err(LayerError::Broken)?;
         match record.key_bytes() {
             b"path" => path = Some(record.value_bytes().to_vec()),
-            // The length of what follows would be another one than in its header.
+            // The size of the file would differ from the one in its header.
             b"size" => {
                 let reason = "a layer has a file of more than 8 GiB";
                 return Err(LayerError::Broken(io::Error::other(reason)));

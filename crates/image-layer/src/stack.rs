@@ -1,5 +1,5 @@
-//! Puts layers on top of an image. The same image and the same layers give the same bytes, on every
-//! machine and every day; everything else of the image stays, fields that are not known here too.
+//! Adds layers to an image. The same image and the same layers give the same bytes, on every machine
+//! at any time; all other fields of the image are kept, including unknown ones.
 
 use oci::{Digest, Manifest, ManifestError, MediaType, RawManifest};
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy)]
 pub struct AddedLayer<'a> {
     pub digest: Digest,
-    /// In bytes, as a registry holds it.
+    /// The compressed size in bytes.
     pub size: usize,
     /// The digest of the tar file inside.
     pub diff_id: Digest,
-    /// For those who read where the layer comes from.
+    /// The origin of the layer, for the history of the image.
     pub created_by: &'a str,
 }
 
@@ -29,7 +29,7 @@ pub enum StackError {
     Manifest(#[from] ManifestError),
     #[error("expected an image, found a list of images")]
     List,
-    #[error("the {0} of the image cannot be used: {1} is not as an image has it")]
+    #[error("the {0} of the image is not valid: unexpected type of {1}")]
     Shape(&'static str, &'static str),
     #[error("the manifest of the image cannot be read")]
     Read(#[source] serde_json::Error),
@@ -40,9 +40,9 @@ pub enum StackError {
 /// The settings of an image (command, environment, labels) in its config.
 ///
 /// # Errors
-/// The config is not one of an image.
+/// The config is not that of an image.
 pub fn settings(config: &mut Value) -> Result<&mut serde_json::Map<String, Value>, StackError> {
-    let object = config.as_object_mut().ok_or(StackError::Shape("config", "the whole of it"))?;
+    let object = config.as_object_mut().ok_or(StackError::Shape("config", "the document"))?;
     let settings = object.entry("config").or_insert_with(|| json!({}));
     if settings.is_null() {
         *settings = json!({});
@@ -53,7 +53,7 @@ pub fn settings(config: &mut Value) -> Result<&mut serde_json::Map<String, Value
 /// `base`, whose config is `config`, with `layers` on top.
 ///
 /// # Errors
-/// The base is a list, or its manifest or config is not one of an image.
+/// The base is a list, or its manifest or config is not that of an image.
 pub fn add_layers(
     base: &RawManifest,
     mut config: Value,
@@ -68,9 +68,9 @@ pub fn add_layers(
 
 fn change_config(config: &mut Value, layers: &[AddedLayer<'_>]) -> Result<(), StackError> {
     let shape = |part| StackError::Shape("config", part);
-    // The time of the image below, not that of today: the same input gives the same bytes.
+    // The time of the base image, not the current one: the same input gives the same bytes.
     let created = config["created"].clone();
-    let object = config.as_object_mut().ok_or(shape("the whole of it"))?;
+    let object = config.as_object_mut().ok_or(shape("the document"))?;
     let rootfs = object.entry("rootfs").or_insert_with(|| json!({"type": "layers"}));
     let rootfs = rootfs.as_object_mut().ok_or(shape("rootfs"))?;
     let diff_ids = rootfs.entry("diff_ids").or_insert_with(|| json!([]));
@@ -100,12 +100,12 @@ fn change_manifest(
         false => "application/vnd.oci.image.layer.v1.tar+gzip",
     };
     let mut manifest: Value = serde_json::from_slice(&base.bytes).map_err(StackError::Read)?;
-    let object = manifest.as_object_mut().ok_or(shape("the whole of it"))?;
-    // The new image is attached to nothing.
+    let object = manifest.as_object_mut().ok_or(shape("the document"))?;
+    // The new image is not attached to another one.
     object.remove("subject");
-    let held = object.get_mut("config").ok_or(shape("config"))?;
-    held["digest"] = json!(Digest::of(config));
-    held["size"] = json!(config.len());
+    let descriptor = object.get_mut("config").ok_or(shape("config"))?;
+    descriptor["digest"] = json!(Digest::of(config));
+    descriptor["size"] = json!(config.len());
     let list = object.get_mut("layers").and_then(Value::as_array_mut).ok_or(shape("layers"))?;
     for layer in layers {
         list.push(json!({
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_are_not_known_stay_and_a_subject_does_not() {
+    fn unknown_fields_are_kept_and_a_subject_is_removed() {
         let digest = Digest::of(b"x");
         let manifest = json!({
             "schemaVersion": 2,

@@ -4,7 +4,7 @@ use tar::{Builder, Header};
 
 use super::*;
 
-/// An entry as it is, whatever the library thinks of it.
+/// Adds an entry without the checks of the library.
 fn put(tar: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, body: &[u8]) {
     let mut header = Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -38,7 +38,7 @@ fn only(packed: &[u8]) -> (String, Change, String) {
 }
 
 #[test]
-fn a_layer_is_read_in_whatever_way_it_is_packed_and_its_names_are_written() {
+fn a_layer_is_read_with_every_compression_and_notation_of_names() {
     for name in ["a/b", "./a/b", "/a//b", "a/./b"] {
         let tar = layer(&[(name, EntryType::Regular, b"text")]);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -51,7 +51,7 @@ fn a_layer_is_read_in_whatever_way_it_is_packed_and_its_names_are_written() {
 }
 
 #[test]
-fn entries_say_what_is_put_and_what_is_taken_away() {
+fn entries_state_what_is_added_and_what_is_removed() {
     let cases = [
         ("a", EntryType::Directory, "a", Change::Folder),
         ("a", EntryType::Symlink, "a", Change::Link),
@@ -68,7 +68,7 @@ fn entries_say_what_is_put_and_what_is_taken_away() {
 }
 
 #[test]
-fn long_names_are_understood_and_very_long_ones_refused() {
+fn long_names_are_read_and_very_long_ones_rejected() {
     let name = "a".repeat(180);
     for kind in [EntryType::GNULongName, EntryType::XHeader] {
         let record = match kind {
@@ -84,7 +84,7 @@ fn long_names_are_understood_and_very_long_ones_refused() {
 }
 
 #[test]
-fn what_leads_out_of_a_layer_is_refused() {
+fn a_path_outside_of_the_layer_is_rejected() {
     for name in ["../a", "a/../../etc/passwd", "/.."] {
         let tar = layer(&[(name, EntryType::Regular, b"")]);
         assert!(matches!(seen(&tar), Err(LayerError::Traversal(_))), "{name}");
@@ -92,15 +92,15 @@ fn what_leads_out_of_a_layer_is_refused() {
 }
 
 #[test]
-fn what_is_broken_is_refused() {
+fn a_damaged_layer_is_rejected() {
     let whole = layer(&[("a", EntryType::Regular, b"text")]);
     assert!(matches!(seen(&whole[..514]), Err(LayerError::Broken(_))));
     assert!(matches!(seen(b"\x1f\x8bnot gzip"), Err(LayerError::Broken(_))));
 }
 
-/// A layer that unpacks to zeros without end: one file that says it is as long as can be.
+/// A layer that unpacks to endless zeros: one file of the largest size.
 #[test]
-fn what_unpacks_without_end_is_refused() {
+fn an_endless_layer_is_rejected() {
     struct Zeros(io::Cursor<Vec<u8>>);
     impl Read for Zeros {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

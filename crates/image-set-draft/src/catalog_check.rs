@@ -57,7 +57,7 @@ fn check_channel(
         found.push(format!("The channel {channel} of {name} is deprecated: {why}"));
     }
     if let Some(installed) = installed {
-        // A head that is installed has no way to go, and needs none.
+        // A head that is installed has no update, and needs none.
         if let Err(error) = find_paths(package, channel, &PathQuery::From(installed.clone())) {
             found.push(format!(
                 "{name} {installed} cannot be updated with {place}: {error}. A catalog of a minor version between may be needed first."
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_have_is_told_with_what_it_has() {
+    fn what_it_does_not_have_is_reported_with_what_it_has() {
         for (package, channel, installed, expected) in [
             ("ofd", "stable-4.18", None, "has no package ofd. The nearest names are odf."),
             ("quay", "stable-4.18", None, "has no package quay. It may have been retired."),

@@ -17,7 +17,7 @@ impl CommentedYaml {
         Self::default()
     }
 
-    /// A line as it is, `indent` blanks in.
+    /// A literal line, indented by `indent` spaces.
     pub(crate) fn line(&mut self, indent: usize, text: &str) {
         let hash = if self.muted { "# " } else { "" };
         self.text.push_str(&format!("{:indent$}{hash}{text}\n", ""));

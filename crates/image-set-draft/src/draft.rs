@@ -7,12 +7,12 @@ use crate::commented_yaml::{CommentedYaml, scalar};
 use crate::operators::{CatalogDraft, Operators, PackageDraft};
 use crate::releases::Releases;
 
-/// A configuration to look at and to mirror by.
+/// A configuration to review and to mirror with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     /// YAML with comments.
     pub text: String,
-    /// What the user has to decide; all of it stands in the text, too.
+    /// What the user has to decide; all of it is in the text, too.
     pub undecided: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub fn draft(
     let mut undecided: Vec<String> = Vec::new();
     undecided.extend(
         inventory.unread.iter().filter(|one| one.reason != Reason::Missing).map(|unread| {
-            format!("The inventory is not whole: {} could not be read.", unread.kind)
+            format!("The inventory is incomplete: {} could not be read.", unread.kind)
         }),
     );
     undecided.dedup();
@@ -46,7 +46,7 @@ pub fn draft(
     }
     if let Some(to) = updating(inventory) {
         undecided.push(format!(
-            "The cluster is on its way to {to}. Make a new inventory when it has arrived."
+            "The cluster is being updated to {to}. Create a new inventory when the update is complete."
         ));
     }
     undecided.extend(operators.undecided.iter().cloned());
@@ -77,12 +77,12 @@ fn updating(inventory: &Inventory) -> Option<&semver::Version> {
 fn head(yaml: &mut CommentedYaml, undecided: &[String]) {
     yaml.comment(
         0,
-        "What a cluster needs next, made from its inventory by `oc-mirror init --for`.",
+        "What a cluster needs next, derived from its inventory by `oc-mirror init --for`.",
     );
-    yaml.comment(0, "Look at it, and mirror with: oc-mirror -c FILE file:///data");
+    yaml.comment(0, "Review it, then mirror with: oc-mirror -c FILE file:///data");
     if !undecided.is_empty() {
         yaml.comment(0, "");
-        yaml.comment(0, "To be decided by you:");
+        yaml.comment(0, "You have to decide:");
         undecided.iter().for_each(|line| yaml.point(0, line));
     }
     yaml.blank();
@@ -100,7 +100,7 @@ fn platform(
         Some(service) => yaml.comment(
             4,
             &format!(
-                "The cluster asks its own update service {service}: it needs the graph image."
+                "The cluster uses its own update service {service}: it needs the graph image."
             ),
         ),
         None => yaml.comment(
@@ -114,9 +114,10 @@ fn platform(
     }
     yaml.line(4, "channels:");
     releases.reasons.iter().for_each(|reason| yaml.comment(4, reason));
-    if releases.way.len() > 1 {
-        let way: Vec<String> = releases.way.iter().map(ToString::to_string).collect();
-        yaml.comment(4, &format!("The way: {}.", way.join(" -> ")));
+    if releases.release_path.len() > 1 {
+        let release_path: Vec<String> =
+            releases.release_path.iter().map(ToString::to_string).collect();
+        yaml.comment(4, &format!("The upgrade path: {}.", release_path.join(" -> ")));
     }
     for channel in &releases.channels {
         yaml.pair(4, "- name", &channel.name);

@@ -123,7 +123,7 @@ fn packages(
         let mut leaves_it_open = false;
         for subscription in subscriptions {
             let installed = installed(subscription, inventory);
-            draft.reasons.push(told(subscription, installed.as_ref(), inventory));
+            draft.reasons.push(describe(subscription, installed.as_ref(), inventory));
             let version = installed.and_then(|installed| installed.version);
             if version.is_none() && subscription.installed_csv.is_some() {
                 undecided.insert(format!(
@@ -142,7 +142,7 @@ fn packages(
                     *held = lower(held.take(), version);
                     if let Some((from, to)) = names_minor(channel, minors) {
                         undecided.insert(format!(
-                            "{name} is subscribed to channel {channel}, whose name has the minor version {from}. The catalog of {to} may have another one instead: --check-operators tells, and `oc-mirror list operators` shows which."
+                            "{name} is subscribed to channel {channel}, whose name has the minor version {from}. The catalog of {to} may have another one instead: --check-operators checks that, and `oc-mirror list operators` lists them."
                         ));
                     }
                 }
@@ -188,7 +188,7 @@ fn installed(subscription: &Subscription, inventory: &Inventory) -> Option<Insta
 }
 
 /// What the cluster reports about a subscription.
-fn told(
+fn describe(
     subscription: &Subscription,
     installed: Option<&Installed>,
     inventory: &Inventory,
@@ -206,7 +206,7 @@ fn told(
     {
         let manual = subscription.approval.as_deref() == Some("Manual");
         let waits = if manual { " and waits for approval" } else { "" };
-        text += &format!(" An update to {current} is there{waits}.");
+        text += &format!(" An update to {current} is available{waits}.");
     }
     if inventory.cluster_service_versions.is_empty() && installed_csv.is_some() {
         text += " (What runs could not be read; this is from the subscription.)";

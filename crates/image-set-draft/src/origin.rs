@@ -64,9 +64,9 @@ pub(crate) fn origin(
         (Some((_, index)), None) => {
             red_hat(index, minor, None, "every cluster has a CatalogSource of that name")
         }
-        (_, Some(_)) => Origin::Unknown {
-            why: format!("the CatalogSource {source} names no image to look for"),
-        },
+        (_, Some(_)) => {
+            Origin::Unknown { why: format!("the CatalogSource {source} does not name an image") }
+        }
         (None, None) => {
             Origin::Unknown { why: format!("the inventory has no CatalogSource {source}") }
         }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_guessed() {
+    fn what_is_unknown_is_not_guessed() {
         let both = [("quay.io/org", "reg:5000/org"), ("ghcr.io/org", "reg:5000/org")];
         let why = found("reg:5000/org/c:v1", &both).unwrap_err();
         assert!(why.contains("ghcr.io/org/c") && why.contains("quay.io/org/c"), "{why}");
@@ -242,7 +242,7 @@ mod tests {
         assert!(why.contains("no mirror set names its source"), "{why}");
         let digest = format!("quay.io/a/c@sha256:{}", "0".repeat(64));
         assert!(found(&digest, &[]).unwrap_err().contains("has no tag"));
-        assert!(found("not an image", &[]).unwrap_err().contains("names no image"));
+        assert!(found("not an image", &[]).unwrap_err().contains("does not name an image"));
         let none = origin(&subscription(), &Inventory::default(), None);
         assert!(
             matches!(none, Origin::Unknown { why } if why.contains("has no CatalogSource cat"))

@@ -42,7 +42,7 @@ pub struct Releases {
     /// The release that the cluster will have, where that is known.
     pub target: Option<Version>,
     /// The releases that it passes, the first and the last included.
-    pub way: Vec<Version>,
+    pub release_path: Vec<Version>,
     pub reasons: Vec<String>,
     /// What the user has to decide.
     pub undecided: Vec<String>,
@@ -54,7 +54,7 @@ pub enum TargetError {
     Path(#[from] Box<PathError>),
     #[error("joining the update graphs of several channels")]
     Graph(#[source] Box<GraphError>),
-    #[error("no channel that was looked in ({0}) has any releases")]
+    #[error("no searched channel ({0}) has any releases")]
     NoReleases(String),
 }
 
@@ -99,7 +99,7 @@ impl ReleaseRequest {
         };
         if !self.channel_is_set {
             releases.undecided.push(format!(
-                "The cluster is in no channel. {} is taken; `oc adm upgrade channel {}` would put it there.",
+                "The cluster is in no channel. {} is used; `oc adm upgrade channel {}` sets it.",
                 self.channel, self.channel
             ));
         }
@@ -119,7 +119,7 @@ impl ReleaseRequest {
                     shortest_path: false,
                 }],
                 undecided: vec![format!(
-                    "The channel {channel} does not have the cluster's release {from}, so no way leads on from there: the newest release of the channel is taken alone. Set the cluster to a channel that has both, or name the target with --to."
+                    "The channel {channel} does not have the cluster's release {from}, so no path from it is known: only the newest release of the channel is selected. Set the cluster to a channel that has both, or name the target with --to."
                 )],
                 ..Releases::default()
             });
@@ -133,13 +133,13 @@ impl ReleaseRequest {
                 "The cluster has {from} and is in channel {channel}: {best} is the newest release that it leads to without known risks."
             )),
             None => reasons.push(format!(
-                "The cluster has {from} and is in channel {channel}, which leads nowhere from there without known risks: its own release is mirrored."
+                "The cluster has {from} and is in channel {channel}, which has no update from it without known risks: its own release is mirrored."
             )),
         }
         if let Some(newest) = newest.filter(|newest| best.is_none_or(|best| newest.version > *best))
         {
             reasons.push(format!(
-                "{} is newer, but every way to it has known risks ({}); --to {} takes it.",
+                "{} is newer, but every path to it has known risks ({}); --to {} selects it.",
                 newest.version,
                 newest.risks.join(", "),
                 newest.version
@@ -148,7 +148,8 @@ impl ReleaseRequest {
         let target = best.unwrap_or(from).clone();
         let query = PathQuery::Between { from: from.clone(), to: target.clone() };
         let paths = find_paths(graph, &query).map_err(Box::new)?;
-        let way = paths.routes.first().map(|route| way(from, &route.hops)).unwrap_or_default();
+        let release_path =
+            paths.routes.first().map(|route| release_path(from, &route.hops)).unwrap_or_default();
         Ok(Releases {
             channels: vec![ChannelDraft {
                 name: channel.clone(),
@@ -156,13 +157,13 @@ impl ReleaseRequest {
                 shortest_path: true,
             }],
             target: Some(target),
-            way,
+            release_path,
             reasons,
             undecided: Vec::new(),
         })
     }
 
-    /// The way to a release that was chosen: inside of one channel where one has it, else from
+    /// The path to a chosen release: inside of one channel where one has it, else from
     /// channel to channel.
     fn towards(
         &self,
@@ -246,7 +247,7 @@ impl ReleaseRequest {
         let names: Vec<&str> = drafts.iter().map(|(draft, _)| draft.name.as_str()).collect();
         if names != [self.channel.as_str()] {
             reasons.push(format!(
-                "It is in channel {}, and the way leads through {}: change the channel before each part (`oc adm upgrade channel`).",
+                "It is in channel {}, and the path leads through {}: change the channel before each part (`oc adm upgrade channel`).",
                 self.channel,
                 names.join(", ")
             ));
@@ -255,7 +256,7 @@ impl ReleaseRequest {
             let risks: Vec<&str> =
                 hops.iter().flat_map(|hop| &hop.risks).map(String::as_str).collect();
             reasons.push(format!(
-                "Every way has known risks ({}). `oc adm upgrade --include-not-recommended` shows whether they affect the cluster.",
+                "Every path has known risks ({}). `oc adm upgrade --include-not-recommended` shows whether they affect the cluster.",
                 risks.join(", ")
             ));
             for (draft, hops) in &mut drafts {
@@ -266,14 +267,14 @@ impl ReleaseRequest {
         Releases {
             channels: drafts.into_iter().map(|(draft, _)| draft).collect(),
             target: Some(target),
-            way: way(from, hops),
+            release_path: release_path(from, hops),
             reasons,
             undecided: Vec::new(),
         }
     }
 }
 
-fn way(from: &Version, hops: &[Hop]) -> Vec<Version> {
+fn release_path(from: &Version, hops: &[Hop]) -> Vec<Version> {
     std::iter::once(from).chain(hops.iter().map(|hop| &hop.to)).cloned().collect()
 }
 

@@ -2,29 +2,29 @@
 
 use release::channel::Minor;
 
-/// Releases, an operator and an image, each with a word on how to choose others.
+/// Releases, an operator and an image, each with a comment on how to choose others.
 pub fn starter(minor: Minor) -> String {
     let Minor { major, minor: number } = minor;
     format!(
         "\
-# An image set configuration to start from. Take out what you do not need.
+# An image set configuration to start from. Remove what you do not need.
 # Mirror with: oc-mirror -c FILE file:///data
 kind: ImageSetConfiguration
 apiVersion: {api}
 mirror:
-  # Releases of OpenShift. `oc-mirror list releases` shows which there are.
+  # Releases of OpenShift. `oc-mirror list releases` lists them.
   platform:
     # The graph of updates as an image, for an update service on the disconnected side.
     graph: true
     # architectures: [amd64]
     channels:
     # Without bounds: the newest release. For a cluster that has {major}.{number}.1 already, with the releases
-    # it needs on its way (`oc-mirror upgrade-path release --from {major}.{number}.1` shows the way):
+    # on its upgrade path (`oc-mirror upgrade-path release --from {major}.{number}.1` lists them):
     - name: stable-{minor}
       # minVersion: {major}.{number}.1
       # shortestPath: true
 
-  # Operators. `oc-mirror list operators --catalogs --version {minor}` shows which catalogs there are,
+  # Operators. `oc-mirror list operators --catalogs --version {minor}` lists the catalogs,
   # `oc-mirror list operators --catalog IMAGE` what is in one.
   operators:
   - catalog: registry.redhat.io/redhat/redhat-operator-index:v{minor}

@@ -4,7 +4,7 @@ use located_yaml::{Keys, Loaded, Meaning, Value};
 use serde::Serialize;
 use timetable::Timetable;
 
-use crate::finding::{Finding, Findings, Position, Problem};
+use crate::finding::{EntryPosition, Finding, Findings, Problem};
 use crate::helm::Helm;
 use crate::image::{AdditionalImage, BlockedImage};
 use crate::operator::Operator;
@@ -45,7 +45,7 @@ pub struct TransferTimes {
     pub timetable_text: Option<String>,
     /// A name of the IANA database. Without one, the machine's own zone.
     pub timezone: Option<String>,
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// What to delete from a target.
@@ -96,7 +96,7 @@ pub struct Delete {
 pub struct Sample {
     pub name: String,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A document, and what deserves a warning about it.
@@ -131,7 +131,10 @@ pub fn parse_image_set_with_warnings(
         Kind::ImageSet => ImageSetConfiguration::read(root),
         Kind::Delete => {
             let hint = "list what to mirror below `mirror:` in a file of that kind";
-            root.report_key("kind", Problem::OtherKind { found: DELETE, due: IMAGE_SET, hint });
+            root.report_key(
+                "kind",
+                Problem::OtherKind { found: DELETE, expected: IMAGE_SET, hint },
+            );
             DeleteImageSetConfiguration::read(root);
             ImageSetConfiguration::default()
         }
@@ -144,7 +147,10 @@ pub fn parse_delete(file_name: &str, text: &str) -> Result<DeleteImageSetConfigu
         Kind::Delete => DeleteImageSetConfiguration::read(root),
         Kind::ImageSet => {
             let hint = "list what to delete below `delete:` in a file of that kind";
-            root.report_key("kind", Problem::OtherKind { found: IMAGE_SET, due: DELETE, hint });
+            root.report_key(
+                "kind",
+                Problem::OtherKind { found: IMAGE_SET, expected: DELETE, hint },
+            );
             ImageSetConfiguration::read(root);
             DeleteImageSetConfiguration::default()
         }
@@ -191,7 +197,7 @@ fn read<T>(
     }
 }
 
-/// The kind that is written or, so that the rest can be checked all the same,
+/// The kind that is written or, so that the rest can be checked as well,
 /// the one that must be meant.
 fn read_kind(root: &mut Section<'_>) -> Kind {
     let guess = if root.has("delete") { Kind::Delete } else { Kind::ImageSet };

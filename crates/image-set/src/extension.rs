@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::document::ImageSetConfiguration;
-use crate::finding::Position;
+use crate::finding::EntryPosition;
 use crate::helm::Helm;
 
 /// A key that other readers refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     /// Where the section with the key starts.
-    pub at: Position,
+    pub at: EntryPosition,
     pub key: &'static str,
     /// Whose key it is.
     pub of: String,

@@ -2,32 +2,33 @@
 
 use std::fmt;
 
-/// A place in the text, counted from 1.
+/// Where an entry of a configuration is written, counted from 1; the default is that of an entry
+/// which no file has.
 ///
-/// Two positions always compare equal: configurations are compared by what
-/// they state, not by where. Compare `line` and `column` where the
-/// place itself matters.
+/// Unlike positions of [`located_yaml`], two of these always compare equal: configurations are
+/// compared by what they state, not by where. Compare `line` and `column` where the position itself
+/// matters.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Position {
+pub struct EntryPosition {
     pub line: usize,
     pub column: usize,
 }
 
-impl PartialEq for Position {
+impl PartialEq for EntryPosition {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Position {}
+impl Eq for EntryPosition {}
 
-impl From<located_yaml::Position> for Position {
+impl From<located_yaml::Position> for EntryPosition {
     fn from(at: located_yaml::Position) -> Self {
         Self { line: at.line, column: at.column }
     }
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for EntryPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -36,7 +37,7 @@ impl fmt::Display for Position {
 /// One thing wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    pub at: Position,
+    pub at: EntryPosition,
     pub problem: Problem,
 }
 
@@ -48,8 +49,8 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Orders what was found. An alias makes the same text count twice; what
-    /// is said about it is said once.
+    /// Orders what was found. An alias makes the same text count twice; a
+    /// finding about it is reported once.
     pub(crate) fn new(file: &str, mut list: Vec<Finding>) -> Self {
         list.sort_by_cached_key(|found| (found.at.line, found.at.column, found.to_string()));
         list.dedup_by_key(|found| found.to_string());
@@ -116,25 +117,25 @@ pub enum Problem {
     RefusedKey { key: String, section: String, instead: &'static str },
     #[error("{section} has no {key:?}; add it, for example `{key}: {example}`")]
     MissingKey { key: &'static str, section: String, example: &'static str },
-    #[error("{what} must be {due}, but this is {got}{}", tail(hint))]
-    Shape { what: String, due: &'static str, got: &'static str, hint: Option<String> },
-    #[error("{key} must be text, but {text} is a {got}; write it in quotes: \"{text}\"")]
-    NotText { key: String, text: String, got: &'static str },
-    #[error("{key} must be true or false, but this is {text:?}")]
+    #[error("{what}: expected {expected}, found {found}{}", tail(hint))]
+    Shape { what: String, expected: &'static str, found: &'static str, hint: Option<String> },
+    #[error("{key}: expected text, found the {found} {text}; write it in quotes: \"{text}\"")]
+    NotText { key: String, text: String, found: &'static str },
+    #[error("{key}: expected true or false, found {text:?}")]
     NotBool { key: String, text: String },
     #[error(
         "kind {found:?} is unknown; write ImageSetConfiguration, or DeleteImageSetConfiguration to delete"
     )]
     UnknownKind { found: String },
-    #[error("expected kind {due}, found {found}; {hint}")]
-    OtherKind { found: &'static str, due: &'static str, hint: &'static str },
+    #[error("expected kind {expected}, found {found}; {hint}")]
+    OtherKind { found: &'static str, expected: &'static str, hint: &'static str },
     #[error(
         "apiVersion {0:?} is unknown; write {new} (or the older {old})",
         new = crate::API_VERSION,
         old = crate::OLDER_API_VERSION
     )]
     ApiVersion(String),
-    #[error("archiveSize must be a whole number of GiB from 0 to {max}, but this is {text}")]
+    #[error("archiveSize: expected a whole number of GiB from 0 to {max}, found {text}")]
     ArchiveSize { text: String, max: u64 },
     #[error("{key}: {why}")]
     Timetable { key: String, why: timetable::TimetableError },
@@ -171,7 +172,7 @@ pub enum Problem {
     )]
     MixedRanges { package: String, channel: String },
     #[error(
-        "previousVersions counts versions before the newest one, so it must be a whole number, but this is {text}"
+        "previousVersions: expected a whole number, the count of versions before the newest one, found {text}"
     )]
     PreviousVersions { text: String },
     #[error("previousVersions and a range of versions exclude each other; keep one of the two")]
@@ -179,7 +180,7 @@ pub enum Problem {
     #[error("defaultChannel {channel:?} is not among the channels listed here; add it to them")]
     DefaultChannel { channel: String },
     #[error("{what} {name:?} is listed twice, first on line {}; keep one", first.line)]
-    Duplicate { what: &'static str, name: String, first: Position },
+    Duplicate { what: &'static str, name: String, first: EntryPosition },
     #[error("{key} {text:?} is unknown; {}", suggestion(nearest, known))]
     Word { key: String, text: String, nearest: Vec<String>, known: Vec<String> },
     #[error(
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn findings_come_in_the_order_of_the_file_and_once() {
-        let finding = |line, problem| Finding { at: Position { line, column: 1 }, problem };
+        let finding = |line, problem| Finding { at: EntryPosition { line, column: 1 }, problem };
         let twice = || finding(3, Problem::PlatformsAndArchitectures);
         let findings = Findings::new("x.yaml", vec![twice(), finding(2, Problem::Empty), twice()]);
         let lines: Vec<String> = findings.to_string().lines().map(str::to_owned).collect();

@@ -6,7 +6,7 @@ use oci::Platform;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::finding::{Position, Problem};
+use crate::finding::{EntryPosition, Problem};
 use crate::image::platform;
 use crate::section::{LocatedValue, Section};
 
@@ -19,7 +19,7 @@ pub struct Helm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local: Vec<LocalChart>,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A chart repository.
@@ -36,7 +36,7 @@ pub struct HelmRepository {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub newest_only: bool,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A chart, as it is requested from a repository.
@@ -64,7 +64,7 @@ pub struct Chart {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub guess_images: bool,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A chart in a directory or a package file.
@@ -163,10 +163,10 @@ fn values(place: &LocatedValue<'_>) -> Option<Map<String, Value>> {
     match place.node.to_json() {
         Value::Object(entries) => Some(entries),
         _ => {
-            let (what, got) = (place.path.clone(), place.node.shape());
+            let (what, found) = (place.path.clone(), place.node.shape());
             let hint =
                 Some("write `KEY: VALUE` below it, or list files in `valuesFiles`".to_owned());
-            place.report(Problem::Shape { what, due: "a map", got, hint });
+            place.report(Problem::Shape { what, expected: "a map", found, hint });
             None
         }
     }

@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::finding::{Position, Problem};
+use crate::finding::{EntryPosition, Problem};
 use crate::section::{LocatedValue, Section};
 
 /// Memory that one compiled pattern may take. A pattern such as
@@ -39,7 +39,7 @@ pub struct AdditionalImage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Platform>,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// One entry of `blockedImages`: what it matches is not mirrored. The pattern
@@ -47,7 +47,7 @@ pub struct AdditionalImage {
 #[derive(Debug, Clone)]
 pub struct BlockedImage {
     pub pattern: Regex,
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 impl ImageSource {

@@ -1,7 +1,7 @@
 //! ImageSetConfiguration and DeleteImageSetConfiguration: read, check, write.
 //!
-//! Pure: text goes in, a checked configuration or the list of all that is
-//! wrong with it comes out. Every finding has its line and column and states
+//! Pure: the input is text, the result a checked configuration or the list of all that is
+//! wrong with it. Every finding has its line and column and states
 //! what to write instead.
 //!
 //! ```text
@@ -38,7 +38,7 @@ pub use document::{
     TransferTimes, parse, parse_delete, parse_image_set, parse_image_set_with_warnings,
 };
 pub use extension::Extension;
-pub use finding::{Finding, Findings, Position, Problem};
+pub use finding::{EntryPosition, Finding, Findings, Problem};
 pub use helm::{Chart, Helm, HelmRepository, LocalChart};
 pub use image::{AdditionalImage, BlockedImage, ImageSource};
 pub use operator::{Operator, Package, PackageChannel};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use located_yaml::{Meaning, Value};
 
-use crate::finding::{Position, Problem};
+use crate::finding::{EntryPosition, Problem};
 use crate::image::{ImageSource, platform, target_path, target_tag};
 use crate::section::{LocatedValue, Section, Unique};
 use crate::version::{PackageVersion, package_range};
@@ -43,7 +43,7 @@ pub struct Operator {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A package of a catalog.
@@ -65,7 +65,7 @@ pub struct Package {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<PackageChannel>,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A channel of a package.
@@ -81,7 +81,7 @@ pub struct PackageChannel {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_versions: Option<u32>,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 const USE_VERSIONS: &str = "versions select bundles now; use minVersion and maxVersion";
@@ -212,8 +212,8 @@ fn previous_versions(section: &mut Section<'_>) -> Option<u32> {
     let has_range = section.has("minVersion") || section.has("maxVersion");
     let place = section.place("previousVersions")?;
     let Value::Scalar { text, meaning } = &place.node.value else {
-        let (what, got) = (place.path.clone(), place.node.shape());
-        place.report(Problem::Shape { what, due: "a whole number", got, hint: None });
+        let (what, found) = (place.path.clone(), place.node.shape());
+        place.report(Problem::Shape { what, expected: "a whole number", found, hint: None });
         return None;
     };
     if has_range {

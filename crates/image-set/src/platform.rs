@@ -6,7 +6,7 @@ use oci::{ImageRef, Platform};
 use semver::Version;
 use serde::Serialize;
 
-use crate::finding::{Position, Problem, nearest};
+use crate::finding::{EntryPosition, Problem, nearest};
 use crate::image::{pinned, platform};
 use crate::section::{LocatedValue, Section, Unique};
 use crate::version::release_range;
@@ -21,7 +21,7 @@ pub struct PlatformSection {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<ReleaseChannel>,
     /// Release payloads by architecture; empty means amd64 unless `platforms`
-    /// says otherwise.
+    /// sets another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<Architecture>,
     /// Which images of the multi-architecture payload to take.
@@ -33,7 +33,7 @@ pub struct PlatformSection {
     #[serde(skip_serializing_if = "Not::not")]
     pub kube_virt_container: bool,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// A channel of releases, and the part of it that is wanted.
@@ -52,7 +52,7 @@ pub struct ReleaseChannel {
     #[serde(skip_serializing_if = "Not::not")]
     pub full: bool,
     #[serde(skip)]
-    pub at: Position,
+    pub at: EntryPosition,
 }
 
 /// Who makes the releases of a channel.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use located_yaml::{Entry, Meaning, Node, Value};
 
-use crate::finding::{Finding, Position, Problem, nearest};
+use crate::finding::{EntryPosition, Finding, Problem, nearest};
 
 /// Where readers add their findings; reading continues after each.
 #[derive(Debug, Default)]
@@ -18,12 +18,12 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn report(&self, at: impl Into<Position>, problem: Problem) {
+    pub(crate) fn report(&self, at: impl Into<EntryPosition>, problem: Problem) {
         self.mistakes.borrow_mut().push(Finding { at: at.into(), problem });
     }
 
     /// Reports something that does not prevent the document from being used.
-    pub(crate) fn warn(&self, at: impl Into<Position>, problem: Problem) {
+    pub(crate) fn warn(&self, at: impl Into<EntryPosition>, problem: Problem) {
         self.warnings.borrow_mut().push(Finding { at: at.into(), problem });
     }
 
@@ -33,7 +33,7 @@ impl Sink {
     }
 }
 
-/// A value, and the way to it from the root: `mirror.operators[0]`.
+/// A value, and the path to it from the root: `mirror.operators[0]`.
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedValue<'a> {
     pub(crate) node: &'a Node,
@@ -59,13 +59,13 @@ impl<'a> LocatedValue<'a> {
                 sink: self.sink,
             }),
             Value::Scalar { text, meaning } => {
-                let got = if matches!(meaning, Meaning::Bool(_)) { "boolean" } else { "number" };
-                self.report(Problem::NotText { key, text: text.clone(), got });
+                let found = if matches!(meaning, Meaning::Bool(_)) { "boolean" } else { "number" };
+                self.report(Problem::NotText { key, text: text.clone(), found });
                 None
             }
             _ => {
-                let got = self.node.shape();
-                self.report(Problem::Shape { what: key, due: "text", got, hint: None });
+                let found = self.node.shape();
+                self.report(Problem::Shape { what: key, expected: "text", found, hint: None });
                 None
             }
         }
@@ -78,7 +78,7 @@ pub(crate) struct Text<'a> {
     pub(crate) text: &'a str,
     /// The key it was given for.
     pub(crate) key: String,
-    pub(crate) at: Position,
+    pub(crate) at: EntryPosition,
     sink: &'a Sink,
 }
 
@@ -101,11 +101,11 @@ impl<'a> Text<'a> {
 /// A map whose keys are being read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    pub(crate) at: Position,
+    pub(crate) at: EntryPosition,
     path: String,
     sink: &'a Sink,
     entries: &'a [Entry],
-    asked: Vec<&'static str>,
+    known_keys: Vec<&'static str>,
     refused: Vec<&'static str>,
     missing: Vec<(&'static str, &'static str)>,
 }
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
     pub(crate) fn open(place: LocatedValue<'a>, hint: impl FnOnce(&str) -> String) -> Option<Self> {
         let Value::Map(entries) = &place.node.value else {
             let hint = match &place.node.value {
-                // Text that could steer a terminal is not shown as it is.
+                // Text that could control a terminal is not printed unchanged.
                 Value::Scalar { text, meaning: Meaning::Text }
                     if !text.contains(char::is_control) =>
                 {
@@ -124,8 +124,8 @@ impl<'a> Section<'a> {
                 }
                 _ => None,
             };
-            let (what, got) = (name_of(&place.path), place.node.shape());
-            place.report(Problem::Shape { what, due: "a map", got, hint });
+            let (what, found) = (name_of(&place.path), place.node.shape());
+            place.report(Problem::Shape { what, expected: "a map", found, hint });
             return None;
         };
         Some(Self {
@@ -133,13 +133,13 @@ impl<'a> Section<'a> {
             path: place.path,
             sink: place.sink,
             entries,
-            asked: Vec::new(),
+            known_keys: Vec::new(),
             refused: Vec::new(),
             missing: Vec::new(),
         })
     }
 
-    pub(crate) fn report(&self, at: impl Into<Position>, problem: Problem) {
+    pub(crate) fn report(&self, at: impl Into<EntryPosition>, problem: Problem) {
         self.sink.report(at, problem);
     }
 
@@ -164,8 +164,8 @@ impl<'a> Section<'a> {
 
     /// The value of `key`; `None` when it is absent or null.
     pub(crate) fn place(&mut self, key: &'static str) -> Option<LocatedValue<'a>> {
-        if !self.asked.contains(&key) {
-            self.asked.push(key);
+        if !self.known_keys.contains(&key) {
+            self.known_keys.push(key);
         }
         let node = &self.entry(key)?.value;
         let path =
@@ -202,8 +202,8 @@ impl<'a> Section<'a> {
                 place.report(Problem::NotBool { key: key.to_owned(), text: text.clone() });
             }
             _ => {
-                let (what, got) = (key.to_owned(), place.node.shape());
-                place.report(Problem::Shape { what, due: "true or false", got, hint: None });
+                let (what, found) = (key.to_owned(), place.node.shape());
+                place.report(Problem::Shape { what, expected: "true or false", found, hint: None });
             }
         }
         false
@@ -214,8 +214,13 @@ impl<'a> Section<'a> {
         let Some(place) = self.place(key) else { return Vec::new() };
         let Value::List(items) = &place.node.value else {
             let hint = Some("start each item with `- `".to_owned());
-            let got = place.node.shape();
-            place.report(Problem::Shape { what: place.path.clone(), due: "a list", got, hint });
+            let found = place.node.shape();
+            place.report(Problem::Shape {
+                what: place.path.clone(),
+                expected: "a list",
+                found,
+                hint,
+            });
             return Vec::new();
         };
         let item = |(index, node)| {
@@ -226,7 +231,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads every item of a list. Those that cannot be read are left out,
-    /// which does no harm: each has left a finding.
+    /// which is harmless: each has left a finding.
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
@@ -256,12 +261,12 @@ impl<'a> Section<'a> {
     pub(crate) fn finish(mut self) {
         for entry in self.entries {
             let is = |key: &&str| entry.key.eq_ignore_ascii_case(key);
-            if self.asked.iter().any(is) || self.refused.iter().any(is) {
+            if self.known_keys.iter().any(is) || self.refused.iter().any(is) {
                 continue;
             }
-            let nearest = nearest(&entry.key, &self.asked);
+            let nearest = nearest(&entry.key, &self.known_keys);
             self.missing.retain(|(key, _)| !nearest.iter().any(|near| near == key));
-            let known = self.asked.iter().map(|key| (*key).to_owned()).collect();
+            let known = self.known_keys.iter().map(|key| (*key).to_owned()).collect();
             let (key, section) = (entry.key.clone(), name_of(&self.path));
             self.report(entry.at, Problem::UnknownKey { key, section, nearest, known });
         }
@@ -276,7 +281,7 @@ impl<'a> Section<'a> {
 #[derive(Debug)]
 pub(crate) struct Unique {
     what: &'static str,
-    first: BTreeMap<String, Position>,
+    first: BTreeMap<String, EntryPosition>,
 }
 
 impl Unique {

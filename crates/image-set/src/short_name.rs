@@ -3,12 +3,12 @@
 use located_yaml::{Keys, Node, load};
 use oci::ImageRef;
 
-use crate::finding::Position;
+use crate::finding::EntryPosition;
 
 /// A name without a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortName {
-    pub at: Position,
+    pub at: EntryPosition,
     /// As it is written, without `docker://`.
     pub name: String,
     pub image: ImageRef,

@@ -7,7 +7,7 @@ use located_yaml::{Meaning, Value};
 use semver::Version;
 use serde::{Serialize, Serializer};
 
-use crate::finding::{Position, Problem};
+use crate::finding::{EntryPosition, Problem};
 use crate::section::Section;
 
 /// The version of an operator's bundle, written with less care than a
@@ -68,7 +68,10 @@ pub(crate) fn release_range(section: &mut Section<'_>) -> (Option<Version>, Opti
     (bare(min), bare(max))
 }
 
-fn release_version(section: &mut Section<'_>, key: &'static str) -> Option<(Version, Position)> {
+fn release_version(
+    section: &mut Section<'_>,
+    key: &'static str,
+) -> Option<(Version, EntryPosition)> {
     let place = section.place(key)?;
     if let Value::Scalar { text, meaning: Meaning::Integer(_) | Meaning::Float } = &place.node.value
     {
@@ -88,7 +91,7 @@ pub(crate) fn package_range(
 ) -> (Option<PackageVersion>, Option<PackageVersion>) {
     let min = package_version(section, "minVersion");
     let max = package_version(section, "maxVersion");
-    let compared = |bound: &Option<(PackageVersion, Position)>| {
+    let compared = |bound: &Option<(PackageVersion, EntryPosition)>| {
         bound.as_ref().map(|(bound, at)| (bound.version.clone(), *at))
     };
     check_order(section, compared(&min).as_ref(), compared(&max).as_ref());
@@ -98,7 +101,7 @@ pub(crate) fn package_range(
 fn package_version(
     section: &mut Section<'_>,
     key: &'static str,
-) -> Option<(PackageVersion, Position)> {
+) -> Option<(PackageVersion, EntryPosition)> {
     let text = section.text(key)?;
     let version = text.parse(|key, text| {
         PackageVersion::parse(text)
@@ -107,14 +110,14 @@ fn package_version(
     Some((version, text.at))
 }
 
-fn bare<T>(bound: Option<(T, Position)>) -> Option<T> {
+fn bare<T>(bound: Option<(T, EntryPosition)>) -> Option<T> {
     bound.map(|(bound, _)| bound)
 }
 
 fn check_order(
     section: &Section<'_>,
-    min: Option<&(Version, Position)>,
-    max: Option<&(Version, Position)>,
+    min: Option<&(Version, EntryPosition)>,
+    max: Option<&(Version, EntryPosition)>,
 ) {
     let (Some((min, _)), Some((max, at))) = (min, max) else { return };
     // Build metadata does not affect the order.

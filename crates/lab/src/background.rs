@@ -6,13 +6,14 @@ use std::net::TcpListener;
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
-/// A small runtime of its own. Everything on it ends when this is dropped,
+/// A small separate runtime. Everything on it ends when this is dropped,
 /// which never waits: callers may themselves be asynchronous.
 #[derive(Debug)]
-pub(crate) struct Background(Option<Runtime>);
+pub struct Background(Option<Runtime>);
 
 impl Background {
-    pub(crate) fn start(name: &str) -> Result<Self> {
+    /// Starts two threads with this name.
+    pub fn start(name: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name(name)
@@ -22,7 +23,8 @@ impl Background {
         Ok(Self(Some(runtime)))
     }
 
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task until it ends or this is dropped.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.0 {
             runtime.spawn(task);
         }

@@ -13,8 +13,8 @@ exec "$0" "$@" 3<&- </dev/null"#;
 /// A command whose program is killed when its standard input is closed here, at the latest when this
 /// process ends. Arguments are added as usual; the process id of the child is that of the program.
 ///
-/// [`std::process::Child::wait`] closes the standard input first: to wait for a program that shall end
-/// by itself, use `try_wait`.
+/// [`std::process::Child::wait`] closes the standard input first: to wait for a program that must
+/// end by itself, use `try_wait`.
 pub fn bound_command(program: &Path) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", WATCHED]).arg(program).stdin(Stdio::piped());

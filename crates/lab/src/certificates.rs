@@ -126,8 +126,8 @@ impl Authority {
         Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
-    /// Settings of a TLS server that shows a new certificate, and, if asked
-    /// to, lets in only clients with a certificate of this authority.
+    /// Settings of a TLS server that presents a new certificate, and, if
+    /// required, accepts only clients with a certificate of this authority.
     pub(crate) fn server_config(&self, clients: ClientCertificates) -> Result<ServerConfig> {
         let identity = self.server()?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -152,10 +152,10 @@ impl Authority {
     }
 }
 
-/// Whether a server asks its clients for a certificate.
+/// Whether a server requires a certificate of its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
-    /// Anybody may connect.
+    /// Any client may connect.
     #[default]
     Ignored,
     /// Only clients with a certificate of the server's authority may connect.

@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 4] = ["amd64", "arm64", "ppc64le", "s390x"];
 const PLAIN: usize = 60;
 /// How many of them share one repository, as a release's components do.
 const IN_RELEASE: usize = 42;
-/// Base layers that many images stand on.
+/// Base layers that many images share.
 const BASES: usize = 5;
 /// Layers between a base and an image's own, shared by a few.
 const MIDDLES: usize = 6;

@@ -1,13 +1,12 @@
-//! A web server for small documents, which misbehaves on demand and remembers
-//! what was asked of it: the ground that update services and signature stores
-//! stand on.
+//! A web server for small documents, which misbehaves on demand and records
+//! its requests: the base of update services and signature stores.
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
@@ -18,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
+use crate::endpoint::Endpoint;
 use crate::registry::fault::Faults;
 use crate::registry::log::Log;
 use crate::registry::prepared_response::{Body, Content, PreparedResponse, instead};
@@ -62,21 +62,11 @@ struct ServerState {
 }
 
 impl DocumentServer {
-    /// Serves what `shelf` has, on threads of its own.
+    /// Serves what `shelf` has, on its own threads.
     pub fn start(shelf: Arc<dyn DocumentSource>, settings: Settings) -> Result<Self> {
-        let listener = match settings.listener {
-            Some(listener) => listener,
-            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,
-        };
-        let address = listener.local_addr().context("reading the port")?;
-        let acceptor = match &settings.tls {
-            None => None,
-            Some(authority) => {
-                let config = authority.server_config(ClientCertificates::default())?;
-                Some(TlsAcceptor::from(Arc::new(config)))
-            }
-        };
-        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let clients = ClientCertificates::default();
+        let Endpoint { listener, address, acceptor, scheme } =
+            Endpoint::open(settings.listener, settings.tls.as_deref(), clients)?;
         let state = Arc::new(ServerState { shelf, faults: Faults::default(), log: Arc::default() });
         let background = Background::start("lab-documents")?;
         let listener = background.listener(listener)?;
@@ -105,12 +95,12 @@ impl DocumentServer {
         self.state.faults.clear();
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Requests {
         self.state.log.requests()
     }
 
-    /// Forgets what was asked so far.
+    /// Clears the record of requests.
     pub fn forget_requests(&self) {
         self.state.log.clear();
     }
@@ -133,7 +123,7 @@ async fn accept(
         tokio::spawn(async move {
             match acceptor {
                 None => serve(stream, state).await,
-                // A client that does not trust us is that client's business.
+                // A client that does not trust this server is not an error here.
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
                         serve(stream, state).await;
@@ -147,7 +137,7 @@ async fn accept(
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, state: Arc<ServerState>) {
     let service = service_fn(|request| handle(Arc::clone(&state), request));
     let connection = hyper::server::conn::http1::Builder::new();
-    // Broken connections are wanted here; each side learns of them by itself.
+    // Broken connections are intended here; each side detects them itself.
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -145,7 +145,7 @@ impl Image {
         Self::new(Format::Oci, Platform::new("linux", "amd64"), &[layer])
     }
 
-    /// A list of images, each under its platform. Attachments come along.
+    /// A list of images, each under its platform. Attachments are included.
     pub fn list(format: Format, images: impl IntoIterator<Item = Image>) -> Result<Self> {
         let mut list =
             Self { manifests: vec![], blobs: BTreeMap::new(), attachments: vec![], platform: None };

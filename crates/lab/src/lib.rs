@@ -1,4 +1,4 @@
-//! What tests, the demo and the benchmark run on: generated images, registries, an API server
+//! Content and servers that tests, the demo and the benchmark run on: generated images, registries
 //!
 //! | module | gives |
 //! |---|---|
@@ -17,13 +17,12 @@
 //! | [`proxy`] | a web proxy that tunnels |
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
-//! | [`node`] | nodes with real NetworkManager and Open vSwitch |
 //! | [`object_store`] | an object store that speaks S3 |
-//! | [`kube`] | a real Kubernetes API server, with real controllers on request |
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
-//! Everything that runs ends when its value is dropped. Nothing here needs an
-//! asynchronous caller, and everything works with one.
+//! Nodes and clusters are in `lab-cluster`, which depends on this crate. Everything that runs ends
+//! when its value is dropped. Nothing here needs an asynchronous caller, and everything works with
+//! one.
 
 mod background;
 mod bound;
@@ -33,12 +32,11 @@ pub mod chart_repository;
 pub mod corpus;
 pub mod docker_registry;
 pub mod document_server;
+mod endpoint;
 mod eventually;
 pub mod images;
-pub mod kube;
 pub mod link;
 pub mod netns;
-pub mod node;
 pub mod object_store;
 pub mod operators;
 mod parallel;
@@ -51,6 +49,7 @@ pub mod sigstore;
 pub mod update_service;
 
 pub use ::data_tier::{data_tier, record_skip};
+pub use background::Background;
 pub use bound::bound_command;
 pub use eventually::eventually;
 /// The programs that tests run, and where they are.

@@ -27,7 +27,7 @@ const CREDIT: Duration = Duration::from_millis(10);
 /// What a link is like. Rates are in bytes per second and hold in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// How long a byte and the answer to it take, at least.
+    /// How long a byte and the response to it take, at least.
     pub round_trip: Duration,
     /// The most that one connection carries.
     pub per_connection: u64,
@@ -146,7 +146,7 @@ async fn direction(
     tokio::join!(depart(from, sender, link, way), arrive(to, receiver, way));
 }
 
-/// Reads pieces as fast as the link takes them, and notes when each arrives.
+/// Reads pieces as fast as the link accepts them, and records when each arrives.
 async fn depart(
     mut from: impl AsyncRead + Unpin,
     pieces: mpsc::Sender<(Instant, Bytes)>,
@@ -184,7 +184,7 @@ async fn arrive(
         }
         way.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
     }
-    // The other side may already be gone.
+    // The other side may already be closed.
     let _ = to.shutdown().await;
 }
 
@@ -200,7 +200,7 @@ impl Pace {
         Self { bytes_per_second: bytes_per_second.max(1), busy_until: Mutex::new(Instant::now()) }
     }
 
-    /// When the last of `count` bytes will be gone, if they come now.
+    /// When the last of `count` bytes will have been sent, if they arrive now.
     fn send(&self, count: usize) -> Instant {
         let nanos = count as u128 * 1_000_000_000 / u128::from(self.bytes_per_second);
         let takes = Duration::from_nanos(nanos.try_into().unwrap_or(u64::MAX));

@@ -11,10 +11,10 @@ use std::thread;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A namespace of its own, which lasts until this is dropped.
+/// A separate namespace, which lasts until this is dropped.
 #[derive(Debug)]
 pub struct Isolated {
-    /// A process that does nothing but live in the namespace. It ends with
+    /// A process that only keeps the namespace open. It ends with
     /// its standard input, so also when this process is killed.
     holder: Child,
 }
@@ -57,8 +57,8 @@ impl Isolated {
         command
     }
 
-    /// Does something inside, on a thread of its own. Sockets opened there
-    /// belong to the namespace for good and may be used from anywhere.
+    /// Does something inside, on its own thread. Sockets opened there
+    /// always belong to the namespace and may be used from anywhere.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let path = self.path();
         let namespace = File::open(&path).with_context(|| format!("opening {path}"))?;
@@ -85,7 +85,7 @@ impl Isolated {
 
 impl Drop for Isolated {
     fn drop(&mut self) {
-        // It may be gone already; then there is nothing to kill.
+        // It may have ended already; then there is nothing to kill.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }

@@ -7,8 +7,8 @@ use std::thread;
 
 use anyhow::Result;
 
-/// Does `work` to each of `items` and returns what came of them, in their
-/// order. After a failure nothing new is begun; the first one is returned.
+/// Does `work` to each of `items` and returns the results, in their
+/// order. After a failure nothing new is started; the first one is returned.
 pub(crate) fn each<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,

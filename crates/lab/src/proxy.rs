@@ -1,4 +1,4 @@
-//! A web proxy such as sites have: it tunnels, and every name it is asked for leads to one server.
+//! A web proxy such as sites have: it tunnels, and every requested name leads to one server.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// The hosts and ports it was asked for, in order.
+    /// The requested hosts and ports, in order.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,7 +12,7 @@ static ZEROS: [u8; BLOCK] = [0; BLOCK];
 /// counter mode, which costs little even in an unoptimised build.
 pub(crate) struct Keystream {
     key: StreamingEncryptingKey,
-    // The cipher asks for room for one block more than it writes.
+    // The cipher requires room for one block more than it writes.
     block: Box<[u8]>,
     used: usize,
 }

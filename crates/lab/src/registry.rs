@@ -1,5 +1,5 @@
 //! A registry inside the test's own process, which misbehaves on demand and
-//! remembers what was asked of it.
+//! records its requests.
 //!
 //! ```
 //! use http::Method;
@@ -10,7 +10,7 @@
 //! registry.put_image(&Image::tiny("hello")?, "org/hello", "v1")?;
 //! registry.fault(Fault::on(Method::GET, "/blobs/").times(1).does(Effect::CutAfter(100)));
 //! let reference = registry.image("org/hello", "v1")?; // 127.0.0.1:port/org/hello:v1
-//! // … let a client pull it, then look at what it asked for:
+//! // … let a client pull it, then check its requests:
 //! assert_eq!(registry.requests().count(), 0);
 //! # Ok::<(), anyhow::Error>(())
 //! ```
@@ -25,11 +25,11 @@ mod store;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use http::{Method, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -42,6 +42,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
+use crate::endpoint::Endpoint;
 use crate::images::Image;
 use api::{Api, Call};
 use auth::{Authenticator, Challenge};
@@ -58,11 +59,11 @@ pub use log::{Request, Requests};
 pub struct Settings {
     /// Which registry it behaves like.
     pub behaviour: Behaviour,
-    /// What it asks of its clients.
+    /// What it requires of its clients.
     pub auth: Auth,
     /// TLS with a certificate of this authority; without one, plain HTTP.
     pub tls: Option<Arc<Authority>>,
-    /// Whether TLS clients must show a certificate of the same authority.
+    /// Whether TLS clients must present a certificate of the same authority.
     pub client_certificates: ClientCertificates,
     /// Keeps blobs in this directory instead of in memory. It is filled, never
     /// read back: what a registry holds ends with it.
@@ -74,13 +75,13 @@ pub struct Settings {
 /// What registries do differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Answers `/v2/<name>/referrers/<digest>`.
+    /// Supports `/v2/<name>/referrers/<digest>`.
     pub referrers_api: bool,
-    /// Takes a list whose children it lacks.
+    /// Accepts a list whose children it lacks.
     pub sparse_lists: bool,
-    /// Gives tags in pages when asked to.
+    /// Returns tags in pages on request.
     pub pages_tags: bool,
-    /// Takes a blob with one `POST ?digest=`.
+    /// Accepts a blob with one `POST ?digest=`.
     pub single_post: bool,
     /// Sends `Location` as a path instead of a whole address.
     pub relative_locations: bool,
@@ -132,22 +133,12 @@ struct ServerState {
 }
 
 impl LabRegistry {
-    /// Starts a registry on threads of its own, so that it answers whatever
+    /// Starts a registry on its own threads, so that it responds whatever
     /// the caller does, with or without a runtime.
     pub fn start(settings: Settings) -> Result<Self> {
-        let listener = match settings.listener {
-            Some(listener) => listener,
-            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,
-        };
-        let address = listener.local_addr().context("reading the port")?;
-        let acceptor = match &settings.tls {
-            None => None,
-            Some(authority) => {
-                let config = authority.server_config(settings.client_certificates)?;
-                Some(TlsAcceptor::from(Arc::new(config)))
-            }
-        };
-        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let (tls, clients) = (settings.tls.as_deref(), settings.client_certificates);
+        let Endpoint { listener, address, acceptor, scheme } =
+            Endpoint::open(settings.listener, tls, clients)?;
         let state = Arc::new(ServerState {
             scheme,
             authenticator: Authenticator::new(settings.auth),
@@ -190,7 +181,7 @@ impl LabRegistry {
         self.state.api.store.put_image(image, &repository.parse()?, &tag.parse()?)
     }
 
-    /// Forgets all content, like a new registry.
+    /// Removes all content, like a new registry.
     pub fn wipe(&self) {
         self.state.api.store.clear();
     }
@@ -211,12 +202,12 @@ impl LabRegistry {
         self.state.faults.clear();
     }
 
-    /// What was asked so far. A request counts once its answer has begun.
+    /// The requests so far. A request counts once its response has started.
     pub fn requests(&self) -> Requests {
         self.state.log.requests()
     }
 
-    /// Forgets what was asked so far.
+    /// Clears the record of requests.
     pub fn forget_requests(&self) {
         self.state.log.clear();
     }
@@ -239,13 +230,13 @@ async fn accept(
 ) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // Small answers must not wait for the other side's acknowledgement.
+        // Small responses must not wait for the other side's acknowledgement.
         let _ = stream.set_nodelay(true);
         let (state, acceptor) = (state.clone(), acceptor.clone());
         tokio::spawn(async move {
             match acceptor {
                 None => serve(stream, state).await,
-                // A client that does not trust us is that client's business.
+                // A client that does not trust this server is not an error here.
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
                         serve(stream, state).await;
@@ -259,7 +250,7 @@ async fn accept(
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, state: Arc<ServerState>) {
     let service = service_fn(|request| handle(state.clone(), request));
     let connection = hyper::server::conn::http1::Builder::new();
-    // Broken connections are wanted here; each side learns of them by itself.
+    // Broken connections are intended here; each side detects them itself.
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -311,11 +302,11 @@ impl ServerState {
             }
         }
         if let Some(answer) = prepared_response::instead(effects, path) {
-            // Unread bytes would reset the connection, and the client might not see the answer.
+            // Unread bytes would reset the connection, and the client might not get the response.
             let _ = body.collect().await;
             return Ok(answer);
         }
-        // The name that the client knows us by: there may be a proxy between.
+        // The name by which the client reaches this server: there may be a proxy between.
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let base = format!("{}://{}", self.scheme, host.unwrap_or_default());
         let query = Query::of(&parts.uri);
@@ -366,7 +357,7 @@ fn unauthorized(answer: PreparedResponse, challenge: &str) -> PreparedResponse {
     answer.with(header::WWW_AUTHENTICATE, challenge).with(API_VERSION, "registry/2.0")
 }
 
-/// Reads `count` bytes of a body, then gives up.
+/// Reads `count` bytes of a body, then stops.
 async fn cut_request(mut body: Incoming, count: u64) -> io::Result<PreparedResponse> {
     let mut read = 0;
     while read < count

@@ -30,7 +30,7 @@ pub struct Recipe<'a> {
     pub components: &'a [&'a str],
     /// Components that are the same in all releases.
     pub shared: &'a [&'a str],
-    /// Whether it comes with a disk image for virtual machines.
+    /// Whether it includes a disk image for virtual machines.
     pub kubevirt: bool,
 }
 
@@ -179,7 +179,7 @@ impl Release {
         format!("{metadata:#}")
     }
 
-    /// The ConfigMap that names the disk images, as the installer brings it.
+    /// The ConfigMap that names the disk images, as the installer contains it.
     fn boot_images(&self) -> String {
         let mut architectures = json!({"x86_64": {"images": {}}, "aarch64": {"images": {}}});
         for (architecture, image) in &self.kubevirt {
@@ -203,7 +203,7 @@ impl Release {
         claim(&self.payload.digest(), &self.reference()).to_string().into_bytes()
     }
 
-    /// Puts payload, components and disk images into a registry that stands for `quay.io`.
+    /// Puts payload, components and disk images into a registry that represents `quay.io`.
     pub fn put(&self, registry: &LabRegistry) -> Result<()> {
         let below = |name: &str| name.trim_start_matches("quay.io/").to_owned();
         registry.put_image(&self.payload, &below(PAYLOADS), &self.tag())?;

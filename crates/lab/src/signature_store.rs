@@ -66,7 +66,7 @@ impl SignatureStore {
         held.insert(path, signature.into());
     }
 
-    /// Forgets all signatures.
+    /// Removes all signatures.
     pub fn wipe(&self) {
         self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

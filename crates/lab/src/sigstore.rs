@@ -107,7 +107,7 @@ impl Signed {
     }
 }
 
-/// An authority that certifies keys of people.
+/// An authority that certifies keys of users.
 #[derive(Debug)]
 pub struct CodeAuthority {
     issuer: Issuer<'static, KeyPair>,

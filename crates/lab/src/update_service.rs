@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 
 use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
-/// Where the service of OpenShift answers.
+/// The path of OpenShift's service.
 const GRAPH: &str = "/api/upgrades_info/v1/graph";
-/// Where the service of OKD answers.
+/// The path of OKD's service.
 const OKD_GRAPH: &str = "/graph";
 /// Where the data is that graph images are made of.
 const GRAPH_DATA: &str = "/api/upgrades_info/graph-data";
@@ -73,7 +73,7 @@ impl Graph {
         self
     }
 
-    /// The answer of an update service.
+    /// The response of an update service.
     ///
     /// # Panics
     /// When an edge names a version that is not a node.
@@ -115,7 +115,7 @@ struct Graphs {
 }
 
 impl UpdateService {
-    /// Starts a service that knows no channel yet.
+    /// Starts a service without channels.
     pub fn start() -> Result<Self> {
         Self::start_with(Settings::default())
     }
@@ -138,7 +138,7 @@ impl UpdateService {
         self.publish_json(channel, architecture, graph.to_json());
     }
 
-    /// Publishes an answer that was recorded or made up.
+    /// Publishes a response that was recorded or constructed.
     pub fn publish_json(&self, channel: &str, architecture: &str, graph: Value) {
         let key = (channel.to_owned(), architecture.to_owned());
         lock(&self.graphs.channels).insert(key, graph);

@@ -1,7 +1,7 @@
-//! The documents of a YAML text as trees whose nodes know their line and
+//! The documents of a YAML text as trees whose nodes have their line and
 //! column, for readers that must report where an error is.
 //!
-//! Aliases and merge keys are resolved; keys that are given twice are noticed.
+//! Aliases and merge keys are resolved; duplicate keys are detected.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! A value and its place.
+//! A value and its position.
 
 use serde_json::{Map, Number};
 
@@ -34,7 +34,7 @@ impl Node {
         matches!(self.value, Value::Scalar { meaning: Meaning::Null, .. })
     }
 
-    /// What this is, in a user's words.
+    /// The type of the value, for messages.
     pub fn shape(&self) -> &'static str {
         match &self.value {
             Value::List(_) => "a list",
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// The same value without places.
+    /// The same value without positions.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::List(items) => items.iter().map(Self::to_json).collect(),
@@ -131,7 +131,7 @@ fn scalar_to_json(text: &str, meaning: Meaning) -> serde_json::Value {
         Meaning::Bool(value) => value.into(),
         Meaning::Integer(value) => match Number::from_i128(value) {
             Some(number) => number.into(),
-            // Too large for an integer, as other readers have them.
+            // Too large for an integer; other readers convert it to a float, too.
             None => Number::from_f64(value as f64).map_or_else(|| text.into(), Into::into),
         },
         Meaning::Float => match float(text).and_then(Number::from_f64) {

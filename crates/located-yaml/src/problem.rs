@@ -1,8 +1,8 @@
-//! What is wrong with a text as YAML, and where.
+//! Errors in YAML, with their position.
 
 use std::fmt;
 
-/// A place in the text, both counted from 1; columns count characters.
+/// A position in the text, both counted from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     pub line: usize,
@@ -10,11 +10,11 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a text begins.
+    /// The beginning of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// A value and the place it is written at.
+/// A value and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located<T> {
     pub at: Position,
@@ -34,9 +34,9 @@ pub enum Problem {
     Aliases(usize),
     #[error("the alias is inside the value that it names; write the value out")]
     Recursion,
-    #[error("the tag {0} means nothing here; remove it")]
+    #[error("the tag {0} is not supported; remove it")]
     Tag(String),
-    #[error("a key must be text, but this is {0}; put text that starts with a bracket in quotes")]
+    #[error("expected text as a key, found {0}; put text that starts with a bracket in quotes")]
     Key(&'static str),
     #[error("the value {text:?} is not a {tag}")]
     TagMismatch { tag: String, text: String },
@@ -44,7 +44,7 @@ pub enum Problem {
     Binary,
     #[error("JSON does not support the number {0}")]
     NotFinite(String),
-    #[error("`<<` takes a map or a list of maps, but this is {0}")]
+    #[error("expected a map or a list of maps for `<<`, found {0}")]
     Merge(&'static str),
     #[error("duplicate key {key:?}, first given on line {}; keep one", first.line)]
     DuplicateKey { key: String, first: Position },

@@ -1,8 +1,8 @@
 //! What an unquoted word means, by the rules of YAML 1.1.
 //!
 //! The other readers of our files follow 1.1, where `yes`, `on` and `y` are
-//! booleans and `0o17`, `1_000` are numbers. A word that they take for
-//! something else than text must not pass as text here.
+//! booleans and `0o17`, `1_000` are numbers. A word that they do not read
+//! as text must not be text here.
 
 /// The meaning of an unquoted word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +61,12 @@ fn is_float(word: &str) -> bool {
     if matches!(unsigned, ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN") {
         return true;
     }
-    // Rust's own reader takes `inf`, `nan` and `infinity`, which are text here.
+    // The parser of Rust accepts `inf`, `nan` and `infinity`, which are text here.
     let starts_as_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     starts_as_number && float(unsigned).is_some()
 }
 
-/// The number that a word for a float stands for, without the words for infinity.
+/// The number of a word for a float, without the words for infinity.
 pub(crate) fn float(word: &str) -> Option<f64> {
     word.replace('_', "").parse().ok()
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_what_yaml_1_1_says() {
+    fn words_have_the_meaning_of_yaml_1_1() {
         for (word, expected) in [
             ("", Meaning::Null),
             ("~", Meaning::Null),

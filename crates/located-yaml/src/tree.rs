@@ -1,7 +1,7 @@
-//! The first document of a YAML text as a tree whose nodes know their place.
+//! The documents of a YAML text as trees whose nodes have their position.
 //!
-//! Aliases and merge keys are resolved here, within a bound: a few lines of
-//! nested aliases can otherwise stand for more values than fit in memory.
+//! Aliases and merge keys are resolved here, within a limit: a few lines of
+//! nested aliases could otherwise expand to more values than fit in memory.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ const MAX_ALIASED: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 /// The same for files that are written for readers with larger limits.
 const MAX_JSON_DEPTH: usize = 128;
-/// What `!!` stands for.
+/// The namespace of tags that start with `!!`.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 /// How much of a text is read again to accept little indentation. Each such line costs one pass.
 const MAX_REREAD_BYTES: usize = 16 << 20;
@@ -29,9 +29,9 @@ const MAX_REREAD_BYTES: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     Exact,
-    /// For files whose other readers take `Name` for `name`.
+    /// For files whose other readers treat `Name` as `name`.
     IgnoreCase,
-    /// For files whose other readers turn them into JSON first: of a repeated key the last value wins,
+    /// For files whose other readers convert them to JSON first: of a repeated key the last value wins,
     /// and the unquoted keys `on` and `017` are `true` and `15`. What JSON cannot express is a problem.
     /// A value with an unknown tag is text.
     AsJson,
@@ -44,12 +44,12 @@ pub struct Loaded {
     pub root: Option<Node>,
     /// Whether another document follows the one that was read.
     pub is_followed: bool,
-    /// Everything that is wrong with the tree, in the order it was met.
+    /// All errors in the tree, in the order of the text.
     pub problems: Vec<Located<Problem>>,
 }
 
-/// Reads the first document of `text`; those after it are not looked at.
-/// Of a key that is given twice, the first value is kept, unless the last one wins.
+/// Reads the first document of `text`; those after it are not read.
+/// Of a duplicate key, the first value is kept, except with [`Keys::AsJson`].
 ///
 /// With [`Keys::AsJson`], lines of a quoted text may be indented as little as its key: other readers
 /// of these files accept that.
@@ -65,7 +65,7 @@ pub fn load(text: &str, keys: Keys) -> Loaded {
             _ => None,
         };
         let Some(indented) = indented else { return loaded };
-        // Each pass makes the text longer, so that passes must not be counted.
+        // The limit is in bytes, not in passes, since each pass makes the text longer.
         left -= text.len();
         text = Cow::Owned(indented);
     }
@@ -79,7 +79,7 @@ fn indented(text: &str, line: usize) -> Option<String> {
     Some(changed)
 }
 
-/// Reads every document of `text`, with places in the whole text. The last one may be unreadable:
+/// Reads every document of `text`, with positions in the whole text. The last one may be unreadable:
 /// reading ends where the text is not YAML.
 pub fn load_all(text: &str, keys: Keys) -> Vec<Loaded> {
     let mut loader = Loader::new(text, keys);
@@ -154,11 +154,11 @@ impl<'a> Loader<'a> {
                 }
                 Some((event, span)) => {
                     let root = self.node(event, span)?;
-                    // Behind its end comes the end of the text or the start of a
-                    // next document. Anything else is a mistake in this one.
+                    // Its end is followed by the end of the text or the start of
+                    // another document. Anything else is an error in this one.
                     self.next()?;
-                    let behind = self.next()?;
-                    self.is_followed = matches!(behind, Some((Event::DocumentStart(..), _)));
+                    let following = self.next()?;
+                    self.is_followed = matches!(following, Some((Event::DocumentStart(..), _)));
                     return Ok(root);
                 }
             }
@@ -217,7 +217,7 @@ impl<'a> Loader<'a> {
     fn entries(&mut self) -> Result<Vec<Entry>, Stop> {
         let mut written: Vec<Entry> = Vec::new();
         let mut merged: Vec<Node> = Vec::new();
-        // Where each key is first written, and its place in `written`.
+        // The first position of each key, and its index in `written`.
         let mut first: BTreeMap<String, (Position, usize)> = BTreeMap::new();
         while let Some((event, span)) = self.next()? {
             if event == Event::MappingEnd {
@@ -264,8 +264,8 @@ impl<'a> Loader<'a> {
         written: &mut Vec<Entry>,
     ) {
         match first.get(self.folded(&key).as_ref()) {
-            Some((_, place)) if self.keys == Keys::AsJson => {
-                written[*place] = Entry { key, at, value };
+            Some((_, index)) if self.keys == Keys::AsJson => {
+                written[*index] = Entry { key, at, value };
             }
             Some((first, _)) => self.report(at, Problem::DuplicateKey { key, first: *first }),
             None => {
@@ -275,8 +275,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Adds the keys of `source` that are not taken: what is written wins over
-    /// what is merged, and what is merged first over what comes later.
+    /// Adds the keys of `source` that are not taken: written keys take precedence
+    /// over merged ones, and earlier merged ones over later ones.
     fn merge(&mut self, source: Node, taken: &mut BTreeSet<String>, into: &mut Vec<Entry>) {
         match source.value {
             Value::Map(entries) => into.extend(
@@ -333,7 +333,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A scalar as the readers that turn it into JSON have it.
+    /// A scalar as readers that convert YAML to JSON read it.
     fn json_scalar(
         &mut self,
         text: String,
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn aliases_and_merge_keys_are_resolved() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("a: &x [1, b]\nc: *x\n", r#"{a:[1,"b"],c:[1,"b"]}"#),
             ("a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  K: 3\n", "{a:{k:1,l:2},b:{K:3,l:2}}"),
             ("<<: [{a: 1, b: 1}, {b: 2, c: 2}]\nd: 4\n", "{d:4,a:1,b:1,c:2}"),
@@ -445,13 +445,13 @@ mod tests {
             ("", ""),
             ("# only a comment\n", ""),
         ] {
-            assert_eq!(read(text), (wanted.to_owned(), vec![]), "{text}");
+            assert_eq!(read(text), (expected.to_owned(), vec![]), "{text}");
         }
     }
 
-    /// What `helm template` gives for the same values.
+    /// The results of `helm template` for the same values.
     #[test]
-    fn texts_are_read_as_readers_of_json_read_them() {
+    fn values_are_read_as_readers_that_convert_to_json_read_them() {
         let text = "a: !mine yes\nb: !!binary aGVsbG8=\nc: 99999999999999999999\nd: 1_000.5\ne: 08\nf: 1e400\ng: \
                     !!float 3\na: !mine 5\n1e3: x\n2.123456789: z\n1e7: w\non: v\n0o17: u\n";
         let loaded = load(text, Keys::AsJson);
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!((loaded.root.unwrap().to_json(), loaded.problems), (expected, vec![]));
         for (text, problem) in [
             ("a: .inf\n", "1:4: JSON does not support the number .inf"),
-            ("~: x\n", "1:1: a key must be text, but this is nothing"),
+            ("~: x\n", "1:1: expected text as a key, found nothing"),
             ("a: !!int abc\n", "the value \"abc\" is not a !!int"),
             ("a: !!bool 7\n", "the value \"7\" is not a !!bool"),
             ("a: !!binary '%'\n", "the value of !!binary is not base64 text"),
@@ -474,8 +474,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_tree_is_found_with_its_place() {
-        for (text, wanted) in [
+    fn errors_in_a_tree_are_found_with_their_position() {
+        for (text, expected) in [
             ("a: 1\nb: 2\nA: 3\n", r#"3:1: duplicate key "A", first given on line 1; keep one"#),
             (
                 "a:\n  - {b: 1, b: 2}\n",
@@ -483,45 +483,45 @@ mod tests {
             ),
             (
                 "[1]: 2\n",
-                "1:1: a key must be text, but this is a list; put text that starts with a bracket in \
+                "1:1: expected text as a key, found a list; put text that starts with a bracket in \
                  quotes",
             ),
             (
                 "a: &x\n  - *x\n",
                 "2:5: the alias is inside the value that it names; write the value out",
             ),
-            ("a: !x 1\n", "1:7: the tag !x means nothing here; remove it"),
-            ("<<: 3\n", "1:5: `<<` takes a map or a list of maps, but this is a number"),
+            ("a: !x 1\n", "1:7: the tag !x is not supported; remove it"),
+            ("<<: 3\n", "1:5: expected a map or a list of maps for `<<`, found a number"),
             (
                 "<<: [3]\n",
-                "1:5: `<<` takes a map or a list of maps, but this is a list of other values",
+                "1:5: expected a map or a list of maps for `<<`, found a list of other values",
             ),
         ] {
-            assert_eq!(read(text).1, [wanted], "{text}");
+            assert_eq!(read(text).1, [expected], "{text}");
         }
     }
 
     #[test]
-    fn text_that_is_no_yaml_is_one_finding_with_its_place() {
-        for (text, place) in
+    fn text_that_is_not_yaml_is_one_finding_with_its_position() {
+        for (text, position) in
             [("a: [1\nb: 2\n", "2:"), ("a: *x\n", "1:4:"), ("{a: 1}\nb: 2\n", "2:1:")]
         {
             let (tree, findings) = read(text);
             assert_eq!((tree.as_str(), findings.len()), ("", 1), "{text}: {findings:?}");
-            assert!(findings[0].starts_with(place), "{text}: {findings:?}");
+            assert!(findings[0].starts_with(position), "{text}: {findings:?}");
             assert!(findings[0].contains("not valid YAML: "), "{text}: {findings:?}");
         }
     }
 
     #[test]
-    fn keys_that_differ_in_case_are_two_where_case_counts() {
+    fn exact_keys_that_differ_in_case_are_distinct() {
         let loaded = load("a: 1\nA: 2\n", Keys::Exact);
         assert_eq!(loaded.root.map(|node| flat(&node)).unwrap(), "{a:1,A:2}");
         assert_eq!(loaded.problems, []);
     }
 
     #[test]
-    fn keys_are_those_of_json_where_readers_turn_files_into_it() {
+    fn keys_are_those_of_json_for_readers_that_convert_to_it() {
         let loaded = load("a: 1\nb: 2\na: 3\non: 4\n'no': 5\n017: 6\n", Keys::AsJson);
         let flat = loaded.root.map(|node| flat(&node)).unwrap();
         // A repeated key stays where it is first written.
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_follows_is_noticed() {
+    fn a_document_that_follows_is_detected() {
         for (text, is_followed) in
             [("a: 1\n", false), ("a: 1\n---\n", true), ("---\na: 1\n", false)]
         {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn every_document_is_read_with_places_in_the_whole_text() {
+    fn every_document_is_read_with_positions_in_the_whole_text() {
         let text = "a: &x 1\n---\n# second\nb: [2]\n---\n---\nc: *x\n";
         let all = load_all(text, Keys::Exact);
         let trees: Vec<Option<String>> =
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_lines_of_aliases_cannot_fill_the_memory() {
+    fn nested_aliases_are_limited() {
         let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let below = format!("*a{}", level - 1);
@@ -567,25 +567,25 @@ mod tests {
     }
 
     #[test]
-    fn a_tab_may_stand_before_a_value() {
+    fn a_tab_may_precede_a_value() {
         for text in ["a: \tx\nb: 1\n", "a:\tx\nb: 1\n", "a: \t \tx\nb: 1\n"] {
             assert_eq!(read(text), ("{a:\"x\",b:1}".to_owned(), Vec::new()), "{text}");
         }
     }
 
     #[test]
-    fn quoted_text_may_be_indented_as_little_as_its_key_where_others_read_that() {
+    fn quoted_text_may_be_indented_as_little_as_its_key_for_readers_of_json() {
         let text = "a:\n  b: 'one\n  two\n  three'\n  c: \"x\n  y\"\nd: 1\n";
         let loaded = load(text, Keys::AsJson);
         assert_eq!(loaded.problems, []);
-        let wanted = r#"{a:{b:"one two three",c:"x y"},d:1}"#;
-        assert_eq!(loaded.root.as_ref().map(flat).as_deref(), Some(wanted));
+        let expected = r#"{a:{b:"one two three",c:"x y"},d:1}"#;
+        assert_eq!(loaded.root.as_ref().map(flat).as_deref(), Some(expected));
         let (_, findings) = read(text);
         assert!(findings[0].contains("invalid indentation"), "{findings:?}");
     }
 
     #[test]
-    fn nesting_without_end_is_refused() {
+    fn deep_nesting_is_rejected() {
         for text in ["[".repeat(5000), "- ".repeat(5000)] {
             let (_, findings) = read(&text);
             assert_eq!(findings.len(), 1);

@@ -9,7 +9,7 @@ use flate2::{Compression, GzBuilder};
 use crate::data_url::{DataUrl, DataUrlError};
 
 /// A file larger than this does not belong into a MachineConfig, whose limit is a tenth of it. A
-/// few compressed bytes can stand for gigabytes, so it is not expanded further.
+/// few compressed bytes can expand to gigabytes, so it is not expanded further.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
 /// How contents are written.
@@ -38,7 +38,7 @@ pub enum ContentsError {
     DataUrl(#[from] DataUrlError),
     #[error("compression {0:?} is unknown; a node knows `gzip` and none")]
     Compression(String),
-    #[error("its contents are said to be gzip, but do not expand")]
+    #[error("its contents are marked as gzip, but cannot be decompressed")]
     Gzip(#[source] std::io::Error),
     #[error("its contents expand to more than {} MiB; nothing that large belongs into a MachineConfig", MAX_BYTES >> 20)]
     TooLarge,
@@ -104,7 +104,7 @@ impl Contents {
 fn compress(bytes: &[u8]) -> Vec<u8> {
     // No name, no time: the same bytes give the same text at any time, on any machine.
     let mut writer = GzBuilder::new().operating_system(255).write(Vec::new(), Compression::best());
-    // A vector takes all that is written.
+    // Writing to a vector does not fail.
     let _ = writer.write_all(bytes);
     writer.finish().unwrap_or_default()
 }
@@ -180,6 +180,6 @@ mod tests {
         let error = Contents::parse(Some("data:,x"), Some("xz")).unwrap_err().to_string();
         assert_eq!(error, "compression \"xz\" is unknown; a node knows `gzip` and none");
         let error = Contents::parse(Some("data:,x"), Some("gzip")).unwrap_err().to_string();
-        assert_eq!(error, "its contents are said to be gzip, but do not expand");
+        assert_eq!(error, "its contents are marked as gzip, but cannot be decompressed");
     }
 }

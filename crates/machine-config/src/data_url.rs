@@ -1,4 +1,4 @@
-//! Data URLs: the form in which Ignition carries the bytes of a file.
+//! Data URLs: the form in which Ignition stores the bytes of a file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// The media type of what we write. Other tools look for exactly this prefix.
+/// The media type of what we write. Other tools expect exactly this prefix.
 const TEXT: &str = "data:text/plain;charset=utf-8;base64,";
 /// For bytes that are not text.
 const BYTES: &str = "data:;base64,";
@@ -18,7 +18,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A data URL: as it is written, and the bytes it stands for.
+/// A data URL: its text, and the bytes that it encodes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DataUrl {
     text: String,
@@ -78,7 +78,7 @@ impl FromStr for DataUrl {
     fn from_str(text: &str) -> Result<Self, DataUrlError> {
         let scheme = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"));
         if scheme.is_none() {
-            return Err(DataUrlError::Scheme(shown(text)));
+            return Err(DataUrlError::Scheme(excerpt(text)));
         }
         let (head, body) = text[5..].split_once(',').ok_or(DataUrlError::NoComma)?;
         // The last parameter determines it; any charset or media type before it is the reader's matter.
@@ -99,8 +99,8 @@ impl FromStr for DataUrl {
     }
 }
 
-/// Resolves `%xx`. Characters beyond ASCII and blanks must not stand in a URL, but are met in
-/// files written by hand, and then mean themselves.
+/// Resolves `%xx`. Characters beyond ASCII and blanks must not occur in a URL, but do in
+/// files written by hand, and are then taken literally.
 fn unescape(text: &str) -> Result<Vec<u8>, DataUrlError> {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
@@ -126,14 +126,14 @@ fn unescape(text: &str) -> Result<Vec<u8>, DataUrlError> {
 }
 
 /// The beginning of a source, for messages: it may be long, and hold credentials behind the host.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, _)) if scheme.len() < 12 => format!("a {scheme}:// address"),
         _ => format!("{:?}…", text.chars().take(12).collect::<String>()),
     }
 }
 
-/// Contents may be large, and no reader of a debug text wants them.
+/// Contents may be large, and are not useful in debug output.
 impl fmt::Debug for DataUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DataUrl({} bytes)", self.bytes.len())
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_url_is_refused_with_the_reason() {
+    fn what_is_not_a_data_url_is_rejected_with_the_reason() {
         for (url, expected) in [
             (
                 "https://user:secret@example.com/f",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_one_line_with_the_prefix_other_tools_look_for() {
+    fn what_is_written_is_one_line_with_the_prefix_that_other_tools_expect() {
         let text = "x".repeat(500);
         let url = DataUrl::of_text(text.as_bytes());
         assert!(url.as_str().starts_with("data:text/plain;charset=utf-8;base64,eHh4"));

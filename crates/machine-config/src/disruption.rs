@@ -1,6 +1,6 @@
 //! What a change of a MachineConfig does to a running node, and why.
 //!
-//! A change of a file asks the cluster's disruption policy: the policy for the longest path that
+//! The effect of a changed file is in the cluster's disruption policy: the policy for the longest path that
 //! is the file or a folder above it counts. What no policy covers reboots the node, and one such
 //! change makes all others reboot it, too.
 
@@ -23,7 +23,7 @@ pub enum Action {
     Reboot,
 }
 
-/// Which change leads to which actions.
+/// Which change causes which actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisruptionPolicy {
     pub(crate) files: BTreeMap<String, Vec<Action>>,
@@ -31,7 +31,7 @@ pub struct DisruptionPolicy {
     pub(crate) ssh_keys: Vec<Action>,
 }
 
-/// A change, and what it leads to by itself.
+/// A change, and what it causes by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
     pub change: Change,
@@ -192,14 +192,14 @@ impl fmt::Display for Effect {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("nothing but the files changes on running nodes"),
+            Self::Nothing => f.write_str("only the files change on running nodes"),
             Self::Actions(actions) => {
                 let actions: Vec<_> = actions.iter().map(ToString::to_string).collect();
                 write!(f, "no reboot, but on every node: {}", actions.join(", "))
             }
             Self::Reboot => f.write_str("every node of the pool is drained and rebooted"),
             Self::Refused => f.write_str(
-                "the machine config operator refuses it, and the pool is degraded until it is \
+                "the machine config operator rejects it, and the pool is degraded until it is \
                  reverted",
             ),
         }

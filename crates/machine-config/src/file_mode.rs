@@ -11,7 +11,7 @@ pub struct FileMode(u16);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileModeError {
     #[error(
-        "mode {0} is octal {0:o}, and set-user-id, set-group-id and sticky bits are refused by the \
+        "mode {0} is octal {0:o}, and set-user-id, set-group-id and sticky bits are rejected by the \
          machine config operator{hint}",
         hint = meant(*.0)
     )]
@@ -20,7 +20,7 @@ pub enum FileModeError {
     NotANumber(String),
 }
 
-/// A number whose decimal digits look like what is usually written in octal.
+/// A number whose decimal digits resemble a mode that is usually written in octal.
 fn meant(number: u64) -> String {
     match u64::from_str_radix(&number.to_string(), 8) {
         Ok(octal) if octal <= 0o777 => format!("; if octal {number} was meant, write {octal}"),
@@ -77,13 +77,13 @@ mod tests {
     fn octal_digits_written_as_decimal_are_explained() {
         assert_eq!(
             FileMode::new(644).unwrap_err().to_string(),
-            "mode 644 is octal 1204, and set-user-id, set-group-id and sticky bits are refused by \
+            "mode 644 is octal 1204, and set-user-id, set-group-id and sticky bits are rejected by \
              the machine config operator; if octal 644 was meant, write 420",
         );
     }
 
     #[test]
-    fn text_is_no_mode() {
+    fn text_is_not_a_mode() {
         assert_eq!(
             FileMode::from_value(&json!("0644")).unwrap_err().to_string(),
             "mode \"0644\" is not a number of permission bits; write 420 (or 0644) for rw-r--r--",

@@ -54,5 +54,5 @@ pub use size::{Fit, LIMIT, Size, WARNING};
 pub use unit::{DropIn, Unit};
 pub use version::{IgnitionVersion, VersionError};
 
-/// Where a node looks for its br-ex document. A change below it never reboots a node by default.
+/// Where a node reads its br-ex document. A change below it never reboots a node by default.
 pub const BR_EX_FOLDER: &str = "/etc/nmstate/openshift";

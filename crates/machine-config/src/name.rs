@@ -53,7 +53,7 @@ impl Role {
         !matches!(self.as_str(), "master" | "worker")
     }
 
-    /// The role that every cluster has and that this one looks like with a typing mistake in it.
+    /// The role that every cluster has and of which this one is probably a misspelling.
     pub fn almost(&self) -> Option<Self> {
         let is_near = |known: &Self| strsim::osa_distance(&self.0, &known.0) <= 2;
         [Self::master(), Self::worker()].into_iter().find(is_near).filter(|_| self.is_custom())
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_role_is_said() {
+    fn what_is_wrong_with_a_role_is_reported() {
         assert_eq!(
             "Master".parse::<Role>().unwrap_err().to_string(),
             "\"Master\" is not a role: use lower-case letters, digits and `-`, at most 63, beginning \

@@ -188,7 +188,7 @@ spec:
     }
 
     #[test]
-    fn what_is_no_policy_is_refused_with_the_reason() {
+    fn what_is_not_a_policy_is_rejected_with_the_reason() {
         let with = |actions: &str| {
             format!(
                 "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nspec:\n  \

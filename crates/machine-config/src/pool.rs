@@ -31,7 +31,7 @@ pub struct Overridden<'a> {
 impl<'a> Pool<'a> {
     /// The pool of `role` out of all MachineConfigs of a cluster.
     ///
-    /// Nodes of a pool of one's own are workers, too: they get the workers' configuration first
+    /// Nodes of a custom pool are workers, too: they get the workers' configuration first
     /// and their own over it. Within a role the names decide.
     pub fn new(role: &Role, all: impl IntoIterator<Item = &'a MachineConfig>) -> Self {
         let mut configs: Vec<&MachineConfig> = all

@@ -74,7 +74,7 @@ fn others(skipped: &[Skipped]) -> String {
     match skipped.first() {
         None => "it is empty".to_owned(),
         Some(Skipped { kind, .. }) if kind.is_empty() => {
-            "its document has no `kind`; is it an NMState document?".to_owned()
+            "its document has no `kind`; it may be an NMState document".to_owned()
         }
         Some(Skipped { kind, .. }) => format!("the first document is of kind {kind}"),
     }
@@ -207,7 +207,7 @@ fn machine_config(object: &Value) -> Result<MachineConfig, Problem> {
     })
 }
 
-/// The list at `section.key`, which is then gone from the configuration.
+/// The list at `section.key`, which is then removed from the configuration.
 fn taken(config: &mut Map<String, Value>, section: &str, key: &str) -> Vec<Value> {
     let section = config.get_mut(section).and_then(Value::as_object_mut);
     match section.and_then(|section| section.remove(key)) {
@@ -224,17 +224,17 @@ fn tidy(config: &mut Map<String, Value>) {
     for value in config.values_mut() {
         prune(value);
     }
-    config.retain(|_, value| !says_nothing(value));
+    config.retain(|_, value| !has_no_content(value));
 }
 
 fn prune(value: &mut Value) {
     if let Value::Object(map) = value {
         map.values_mut().for_each(prune);
-        map.retain(|_, value| !says_nothing(value));
+        map.retain(|_, value| !has_no_content(value));
     }
 }
 
-fn says_nothing(value: &Value) -> bool {
+fn has_no_content(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(map) => map.is_empty(),

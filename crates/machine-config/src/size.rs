@@ -5,7 +5,7 @@ use std::fmt;
 use crate::machine_config::MachineConfig;
 use crate::pool::Pool;
 
-/// The largest object that the API server takes, in bytes of JSON.
+/// The largest object that the API server accepts, in bytes of JSON.
 pub const LIMIT: usize = 1_572_864;
 /// Above this share of the limit, in percent, it is time to do something.
 pub const WARNING: usize = 80;

@@ -1,4 +1,4 @@
-//! Versions of Ignition's configuration that the machine config operator takes.
+//! Versions of Ignition's configuration that the machine config operator accepts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub struct IgnitionVersion {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Ignition {0:?} is none of the versions that are read: 2.x and 3.0.0 to 3.5.0")]
+#[error("Ignition {0:?} is not supported; supported are 2.x and 3.0.0 to 3.5.0")]
 pub struct VersionError(String);
 
 impl IgnitionVersion {

@@ -23,13 +23,13 @@ use serde::{Deserialize, Serialize};
 /// What is known of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Absent while it has none that means anything.
+    /// None while the machine has only a placeholder.
     pub name: Option<ShortName>,
     pub macs: BTreeSet<Mac>,
     pub serial: Option<Serial>,
 }
 
-/// Names of machines that have none.
+/// Placeholders: host names of machines without a name.
 const PLACEHOLDERS: [&str; 6] = ["", "localhost", "localhost4", "localhost6", "(none)", "fedora"];
 
 /// A host name up to its first dot. Nodes select their document by it.
@@ -42,8 +42,8 @@ pub fn short_name(host: &str) -> &str {
 pub struct ShortName(String);
 
 impl ShortName {
-    /// The short form of a host name; `None` for names that every machine has before it gets one
-    /// of its own, as node-valid-hostname.service of a node knows them.
+    /// The short form of a host name; `None` for the placeholders of machines without a name, as in
+    /// node-valid-hostname.service of a node.
     pub fn of(hostname: &str) -> Option<Self> {
         let short = short_name(hostname.trim());
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_number_that_nobody_filled_in_is_none() {
+    fn a_placeholder_is_not_a_serial_number() {
         assert_eq!(Serial::of("To be filled by O.E.M.\n"), None);
         assert_eq!(Serial::of("CZ12345"), Serial::of("cz12345 "));
     }

@@ -26,7 +26,9 @@ mod manifests;
 mod progress;
 mod run_name;
 
-pub use manifests::{ARCHIVES, FAILURES, Manifest, PodArchives, PodSettings, Run, manifests};
+pub use manifests::{
+    ARCHIVES, FAILURES, Manifest, PodArchives, PodSettings, REPETITIONS, Run, manifests,
+};
 pub use progress::{
     Condition, JobProgress, LogProgress, PodState, ShardState, log_progress, shard_states,
 };

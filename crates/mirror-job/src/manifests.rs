@@ -20,7 +20,7 @@ const STORE_SECRET_DIR: &str = "/etc/oc-mirror/store";
 const STORE_SECRET_FILE: &str = "credentials";
 const IDENTITY_DIR: &str = "/etc/oc-mirror/identity";
 const IDENTITY_FILE: &str = "token";
-/// Whom the token of a web identity is for.
+/// The audience of the token of a web identity.
 const IDENTITY_AUDIENCE: &str = "sts.amazonaws.com";
 const IDENTITY_SECONDS: u32 = 3600;
 const WORKSPACE: &str = "/workspace";
@@ -31,8 +31,9 @@ pub const FAILURES: [(&str, &str); 2] = [
     ("OC_MIRROR_SHARD_FAILURES", "batch.kubernetes.io/job-index-failure-count"),
     ("OC_MIRROR_SHARD_DISRUPTIONS", "batch.kubernetes.io/job-index-ignored-failure-count"),
 ];
-/// How often a shard is repeated after failures that a later attempt may not meet.
-const ATTEMPTS: u32 = 6;
+/// How often a shard is repeated after failures that a later attempt may not meet. A pod with this
+/// number of failures before it is the last one.
+pub const REPETITIONS: u32 = 6;
 /// Finished Jobs stay for a week, with their pods and logs.
 const KEEP_SECONDS: u32 = 7 * 24 * 60 * 60;
 
@@ -52,7 +53,7 @@ pub struct Run {
 /// What pods are like.
 #[derive(Debug, Clone)]
 pub struct PodSettings {
-    /// None: the namespace of whoever applies the manifests.
+    /// None: the namespace of the context in which the manifests are applied.
     pub namespace: Option<String>,
     /// The container image of oc-mirror.
     pub image: String,
@@ -170,7 +171,7 @@ fn job(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
         "completionMode": "Indexed",
         "completions": completions,
         "parallelism": parallelism,
-        "backoffLimitPerIndex": ATTEMPTS,
+        "backoffLimitPerIndex": REPETITIONS,
         "maxFailedIndexes": completions.div_ceil(4),
         "podFailurePolicy": failure_policy(),
         "ttlSecondsAfterFinished": KEEP_SECONDS,
@@ -237,7 +238,7 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
     let mut environment_from = Vec::new();
     // A home for what the image does not let a user write.
     let mut environment = vec![json!({ "name": "HOME", "value": WORKSPACE })];
-    // A pod that is repeated is told so by the annotations that the Job controller gives it.
+    // Annotations of the Job controller show a pod that it is repeated.
     for (name, annotation) in FAILURES {
         let path = format!("metadata.annotations['{annotation}']");
         environment

@@ -99,7 +99,7 @@ impl LogProgress {
     }
 }
 
-/// The last progress that the log of a shard's pod tells.
+/// The last progress in the log of a shard's pod.
 pub fn log_progress(log: &str, shard: u32) -> Option<LogProgress> {
     let label = format!("shard {shard}: ");
     log.lines().rev().find_map(|line| {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_that_blocked_is_told() {
+    fn the_pattern_that_blocked_is_reported() {
         let patterns = ["x", "tool"].map(|text| Regex::new(text).unwrap());
         let origin = Origin::Registry("quay.io/org/tool:v1".parse().unwrap());
         let by = blocked_by(&origin, &"r.io/org/tool:v1", &patterns);

@@ -103,7 +103,7 @@ pub fn deduplicated<N: Ord>(named: Vec<(Wanted, N)>) -> Vec<(Wanted, N)> {
     kept.into_iter().map(|((destination, _), wanted)| (wanted, destination)).collect()
 }
 
-/// Both wishes together, sorted; an empty one means all platforms.
+/// Both lists of platforms together, sorted; an empty one means all platforms.
 fn union(left: &[Platform], right: &[Platform]) -> Vec<Platform> {
     if left.is_empty() || right.is_empty() {
         return vec![];
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_origin_twice_or_one_digest_under_two_registries_is_no_collision() {
+    fn one_origin_twice_or_one_digest_under_two_registries_is_not_a_collision() {
         let digest = |host: &str| named(&format!("{host}/a/b@sha256:{HEX}"), &[]);
         assert_eq!(collisions(&[named("quay.io/a/b:1", &[]), named("quay.io/a/b:1", &[])]), []);
         assert_eq!(collisions(&[digest("quay.io"), digest("docker.io")]), []);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_asked_for_twice_is_taken_once_for_all_platforms_asked_for() {
+    fn an_image_requested_twice_is_selected_once_for_all_requested_platforms() {
         let arm = named("quay.io/a/b:1", &["linux/arm64"]);
         let amd = named("quay.io/a/b:1", &["linux/amd64"]);
         let all = named("quay.io/a/b:1", &[]);

@@ -1,5 +1,5 @@
-//! An image as it is wanted, and as it is: everything that must arrive for it
-//! to be whole.
+//! An image as it is requested, and its content: everything that must arrive for it
+//! to be complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

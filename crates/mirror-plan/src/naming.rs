@@ -20,7 +20,7 @@ const MAX_NAME: usize = 255;
 /// The tag of what has none of its own.
 const LATEST: &str = "latest";
 
-/// A repository and a tag, in whatever registry it is put. Written `a/b:tag`.
+/// A repository and a tag, without a registry. Written `a/b:tag`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Destination {
     pub repository: Repository,
@@ -32,7 +32,7 @@ pub struct Destination {
 pub struct Naming {
     pub target: Target,
     /// How many path components a repository may have, the target's namespace
-    /// included, for registries that know few levels.
+    /// included, for registries that support few levels.
     pub max_nested_paths: Option<NonZeroUsize>,
 }
 
@@ -56,6 +56,10 @@ impl Naming {
     }
 
     /// Repository and tag of `wanted` in the target's registry.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Destination::of`], and a name that is longer than clients accept.
     pub fn place(&self, wanted: &Wanted) -> Result<Destination, NameError> {
         let Destination { repository, tag } = Destination::of(wanted)?;
         let path = match &self.target.namespace {
@@ -74,6 +78,10 @@ impl Naming {
     }
 
     /// The whole reference of `wanted` at the target.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Naming::place`].
     pub fn destination(&self, wanted: &Wanted) -> Result<ImageRef, NameError> {
         Ok(self.place(wanted)?.at(&self.target.registry))
     }
@@ -82,6 +90,11 @@ impl Naming {
 impl Destination {
     /// The name below any registry: how a workspace calls the image, how it is
     /// served from there, and what a target puts its namespace before.
+    ///
+    /// # Errors
+    ///
+    /// The image has neither tag nor digest, is a component of a release without its tag, or has a
+    /// name that registries do not accept.
     pub fn of(wanted: &Wanted) -> Result<Self, NameError> {
         Ok(Self {
             repository: legal(&path_of(wanted), wanted)?,
@@ -256,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn target_repo_and_target_tag_override_what_the_origin_says() {
+    fn target_repo_and_target_tag_override_the_origin() {
         let digest = format!("quay.io/a/b@sha256:{HEX}");
         let hex_tag = format!("r.io/x/y:sha256-{HEX}");
         for (origin, repository, tag, destination) in [

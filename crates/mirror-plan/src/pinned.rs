@@ -17,7 +17,7 @@ impl Pin {
     ///
     /// The tag stays, as both names and mirror sets are made from it: a pinned
     /// run stores the image where the run that was pinned did. What has a
-    /// digest already is left as it is.
+    /// digest already is not changed.
     #[must_use]
     pub fn image(self, digest: &Digest) -> Self {
         let digest = self.reference.digest.or(Some(*digest));

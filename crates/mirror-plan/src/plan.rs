@@ -1,5 +1,5 @@
 //! The plan: what a run copies, as a value that can be printed, saved and
-//! carried out later, on the other side of an air gap.
+//! executed later, on the other side of an air gap.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,7 +92,7 @@ pub struct PlannedImage {
 #[serde(rename_all = "camelCase")]
 pub enum Action {
     Copy,
-    /// The far end has it already, whole.
+    /// The destination has it already, complete.
     Present,
 }
 
@@ -100,7 +100,7 @@ pub enum Action {
 pub struct PlannedBlob {
     #[serde(flatten)]
     pub blob: BlobRef,
-    /// Whether the far end is known to have it.
+    /// Whether the destination is known to have it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
 }
@@ -132,8 +132,8 @@ pub struct Found {
     pub tree: ImageTree,
 }
 
-/// What the far end holds: a registry, or a workspace. What is not known to be
-/// held counts as not held; copying it again does no harm.
+/// What the destination holds: a registry, or a workspace. What is not known to be
+/// held counts as not held; copying it again is harmless.
 pub trait Held {
     /// The manifest kept whole for this image under this name.
     fn image(&self, origin: &Origin, destination: &Destination) -> Option<Digest>;
@@ -142,7 +142,7 @@ pub trait Held {
     fn content(&self, digest: &Digest) -> bool;
 }
 
-/// A far end that holds nothing yet.
+/// A destination that holds nothing yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Nothing;
 
@@ -211,7 +211,7 @@ pub fn plan(
 }
 
 /// An image is present when its own manifest is, and all that is attached: a
-/// signature made since the last run must still travel.
+/// signature that was made since the last run must still be copied.
 fn action(
     origin: &Origin,
     destination: &Destination,
@@ -227,9 +227,9 @@ fn action(
     }
 }
 
-/// Blobs by digest and size, numbered as they were met. Two sizes for one
-/// digest are two entries: a manifest that lies about a size must not spoil the
-/// one that does not.
+/// Blobs by digest and size, numbered in the order of their first use. Two sizes for one
+/// digest are two entries: a manifest with a wrong size must not affect the
+/// one with the right size.
 #[derive(Default)]
 struct BlobTable(BTreeMap<BlobRef, TableEntry>);
 
@@ -264,7 +264,7 @@ impl BlobTable {
 
 impl Totals {
     fn of(images: &[PlannedImage], blobs: &[PlannedBlob]) -> Self {
-        // Sizes are claims of manifests; a sum of lies may overflow.
+        // Sizes are claims of manifests; a sum of wrong ones may overflow.
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let to_move = || blobs.iter().filter(|blob| !blob.held);
         Self {
@@ -300,18 +300,31 @@ impl Plan {
     }
 
     /// An image of this plan, with its blobs written out.
+    ///
+    /// # Panics
+    ///
+    /// If `image` is not of this plan and refers to a blob that this plan does not list.
     pub fn tree(&self, image: &PlannedImage) -> ImageTree {
         image.tree.expanded(|index| self.blobs[index.get()].blob)
     }
 
     /// Indented, with a newline at the end; the same plan gives the same text.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Write`] if the plan cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, PlanError> {
         let mut text = serde_json::to_string_pretty(self).map_err(PlanError::Write)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Reads what [`Plan::to_json`] wrote, and checks that it hangs together.
+    /// Reads what [`Plan::to_json`] wrote, and checks that it is consistent.
+    ///
+    /// # Errors
+    ///
+    /// The text is not JSON, has another schema or version, or is damaged: an image has no
+    /// manifest, or refers to a blob that is not listed.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         #[derive(Deserialize)]
         struct Header {

@@ -108,7 +108,7 @@ pub fn cluster_resources(
 /// then the old one stays, and a repository that tracks it sees no change.
 pub fn same_but_for_time(old: &str, new: &str) -> bool {
     fn timeless(line: &str) -> &str {
-        // In JSON, names stand in quotes.
+        // In JSON, names are in quotes.
         match line.trim_start().trim_start_matches('"').starts_with("createdAt") {
             true => "createdAt:",
             false => line,

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_target_says_what_is_wrong_with_it() {
+    fn a_bad_target_is_reported_with_what_is_wrong() {
         for (text, expected) in [
             ("", "is empty"),
             ("docker://", "is empty"),

@@ -38,7 +38,7 @@ pub struct RecordedConfiguration {
     pub run: u64,
 }
 
-/// An image that was brought to the target, or found there complete.
+/// An image that was copied to the target, or found there complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedImage {
     /// One digest for all manifests and attachments: see [`fingerprint`].
@@ -55,7 +55,7 @@ pub struct ImageDetails {
     pub kind: Kind,
     /// The manifest that its tag names.
     pub root: Digest,
-    /// The last run that brought or found it.
+    /// The last run that copied or found it.
     pub run: u64,
     /// The configurations whose last run selected it, each with the bundles that need it.
     #[serde(default, skip_serializing_if = "SmallMap::is_empty")]
@@ -225,7 +225,7 @@ impl TargetRecord {
         self.trees.get(&self.images.get(place)?.fingerprint)
     }
 
-    /// Whether `tree`, all of it, was brought to `place`.
+    /// Whether `tree`, all of it, was copied to `place`.
     pub fn has(&self, place: &Destination, tree: &ImageTree) -> bool {
         self.images.get(place).is_some_and(|known| known.fingerprint == fingerprint(tree))
     }

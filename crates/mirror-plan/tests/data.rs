@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lab::data_tier;
-use lab::kube::published_crd;
+use lab_cluster::kube::published_crd;
 use mirror_plan::{
     Kind, MirroredImage, Naming, Origin, ResourceOptions, Scope, Wanted, cluster_resources,
 };
@@ -113,7 +113,7 @@ fn a_real_digest_mirror_set_is_made_again_from_the_images_behind_it() {
 #[test]
 fn real_content_source_policies_have_the_entries_that_ours_would() {
     let Some(folder) = data_tier("oc-mirror-outputs/cluster-resources") else { return };
-    // Their names were chosen by hand; all else must agree.
+    // Their names were chosen by people; all else must agree.
     let nameless = |facts: Facts| -> BTreeSet<_> {
         facts
             .into_iter()

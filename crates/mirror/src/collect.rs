@@ -6,6 +6,7 @@ pub(crate) mod catalogs;
 pub(crate) mod charts;
 pub(crate) mod documents;
 pub(crate) mod layered_image;
+mod lookup_source;
 pub(crate) mod pairs;
 pub(crate) mod releases;
 pub(crate) mod sections;

@@ -25,8 +25,9 @@ pub(crate) fn conclude_dry_run(
     results: &mut Results,
 ) {
     results.add_images(plan, &Outcome::planned(plan), |image| at(route, image).to_string());
-    let placed: Vec<MirroredImage> = plan.images.iter().map(|image| placed(route, image)).collect();
-    let resources = generated_files::resources(context, &placed, sections);
+    let mirrored: Vec<MirroredImage> =
+        plan.images.iter().map(|image| mirrored(route, image)).collect();
+    let resources = generated_files::resources(context, &mirrored, sections);
     let lost = &results.issues.lost;
     let files = resources.and_then(|resources| {
         generated_files::write_dry_run(context, (plan, stored), lost, Some(resources))
@@ -36,7 +37,7 @@ pub(crate) fn conclude_dry_run(
 }
 
 /// Adds what was pushed, and writes cluster resources for everything selected that the target
-/// holds, whether or not this run brought it there.
+/// holds, whether or not this run copied it.
 pub(crate) fn conclude(
     context: &Context,
     route: &Route<'_>,
@@ -85,14 +86,14 @@ fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = MirroredI
     };
     images
         .filter(move |(index, (_, outcome))| is_held(index, outcome))
-        .map(|(_, (image, _))| placed(route, image))
+        .map(|(_, (image, _))| mirrored(route, image))
 }
 
 fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {
     image.destination.at(&route.place.registry)
 }
 
-fn placed(route: &Route<'_>, image: &PlannedImage) -> MirroredImage {
+fn mirrored(route: &Route<'_>, image: &PlannedImage) -> MirroredImage {
     MirroredImage { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
 }
 

@@ -1,4 +1,4 @@
-//! What all stages of a run share: settings, the workspace, and who watches. Nothing here carries
+//! What all stages of a run share: settings, the workspace, and the observer. Nothing here carries
 //! results from one stage to another.
 
 use std::io::Write;
@@ -33,7 +33,7 @@ use crate::transfer::execute::Moment;
 /// How often a run that waits for the workspace tries again.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) observer: Arc<dyn Observer>,
@@ -42,7 +42,7 @@ pub(crate) struct Context {
     /// The cache of oc-mirror v2 that content is taken from.
     pub(crate) cache: Option<Cache>,
     pub(crate) started: Timestamp,
-    /// The last push from this workspace did not bring everything: a target may
+    /// The last push from this workspace did not copy everything: a target may
     /// hold blobs that no image there names yet.
     pub(crate) after_unfinished_push: bool,
     pub(crate) control: Arc<RunControl>,
@@ -57,7 +57,7 @@ pub(crate) struct Context {
 }
 
 /// What only a run has that changes something. Fields are dropped in this order: the socket must
-/// be gone before another process can have the lock.
+/// be removed before another process can have the lock.
 struct Writing {
     _socket: Option<ControlSocket>,
     recorder: Arc<Recorder>,
@@ -80,7 +80,7 @@ impl Context {
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
         let mut workspace = Workspace::open(settings.workflow.directory());
         let started = Timestamp::now();
-        let (warnings, told) = channel();
+        let (warnings, received) = channel();
         let cache = match &settings.cache {
             Some(choice) => {
                 let mut notes = Vec::new();
@@ -156,7 +156,7 @@ impl Context {
             writing,
             warnings,
         };
-        Ok((context, Warnings(told)))
+        Ok((context, Warnings(received)))
     }
 
     /// Makes a dry run keep what it builds, so that its plan can be executed.
@@ -318,7 +318,7 @@ impl Context {
         }
     }
 
-    /// Tells of something that a person should know and that stops nothing.
+    /// Reports a warning.
     pub(crate) fn warn(&self, message: String) {
         self.observer.notice(Event::Warning { message: message.clone() });
         // There is no receiver where there is no report.

@@ -48,7 +48,7 @@ impl RunControl {
             self.held.send_if_modified(|held| std::mem::replace(held, is_held) != is_held);
         self.limiter.set(if is_held { Allowed::Nothing } else { Allowed::Everything });
         if let (true, Some(journal)) = (changed, &self.journal) {
-            // The state is what counts; the journal is told for those who watch.
+            // The state is decisive; the journal is only for those who follow the run.
             let _ = journal.append(event);
         }
     }

@@ -29,7 +29,7 @@ use workspace::{BlobStore, Holdings, Workspace};
 
 use self::narrow::narrow;
 use self::trust_check::{TrustCheck, TrustError};
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::collect::documents::Documents;
 use crate::context::Context;
 use crate::fault::{EngineError, Fault};
@@ -49,8 +49,8 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Drops what is attached to images unless it is carried.
-    pub(crate) fn leave_behind(&mut self, attachments: Attachments) {
+    /// Drops what is attached to images unless it is mirrored too.
+    pub(crate) fn remove_attachments(&mut self, attachments: Attachments) {
         if attachments == Attachments::Remove {
             self.found.iter_mut().for_each(|found| found.tree.attachments.clear());
         }
@@ -58,13 +58,13 @@ impl Gathered {
 }
 
 /// Reads the manifests of all `named` images from their registries or layouts.
-/// Of those in `made` they are known. What fails for a reason that may pass is read once more
+/// Of those in `made` they are known. What fails for a temporary reason is retried
 /// after all others.
 pub(crate) async fn gather(
     context: &Context,
     client: &Client,
     named: Vec<(Wanted, Destination)>,
-    made: &MadeImages,
+    made: &BuiltImages,
 ) -> Gathered {
     let store = match context.settings.dry_run {
         DryRun::No => Some(context.workspace.blobs().clone()),
@@ -72,7 +72,7 @@ pub(crate) async fn gather(
     };
     let holdings = Holdings::new(Some(context.workspace.clone()), None);
     let trust = TrustCheck::of(context, client, &holdings);
-    // A policy is about signatures, be they carried or not.
+    // A policy is about signatures, whether or not they are mirrored.
     let attachments = match trust {
         Some(_) => Attachments::Carry,
         None => context.settings.attachments,
@@ -93,12 +93,12 @@ pub(crate) async fn gather(
         unread.into_iter().partition(|(.., error)| error.may_pass_soon());
     gathered.lost.extend(lost.into_iter().map(lost_image));
     if !again.is_empty() {
-        tracing::warn!("reading {} once more that failed", images(again.len()));
+        tracing::warn!("retrying to read {} that failed", images(again.len()));
         let again = again.into_iter().map(|(wanted, destination, _)| (wanted, destination));
         let unread = read_all(context, &reader, again.collect(), &mut gathered).await;
         gathered.lost.extend(unread.into_iter().map(lost_image));
     }
-    gathered.leave_behind(context.settings.attachments);
+    gathered.remove_attachments(context.settings.attachments);
     gathered
 }
 
@@ -184,7 +184,7 @@ struct Reader<'a> {
     attachments: Attachments,
     refresh: bool,
     trust: Option<&'a TrustCheck<'a>>,
-    made: &'a MadeImages,
+    made: &'a BuiltImages,
 }
 
 impl Reader<'_> {
@@ -223,12 +223,12 @@ impl Reader<'_> {
                 self.collector.keep(&raws)?;
                 Ok((tree, Source::Origin))
             }
-            Origin::Made(_) => Err(CollectError::NotMade(Box::new(wanted.origin.clone()))),
+            Origin::Made(_) => Err(CollectError::NotBuilt(Box::new(wanted.origin.clone()))),
         }
     }
 
-    /// What the workspace remembers of this image, if that is still true: a
-    /// digest stays what it is, a tag costs one question.
+    /// What the workspace has recorded of this image, if that is still true: a
+    /// digest does not change, a tag takes one request.
     async fn unchanged(
         &self,
         wanted: &Wanted,
@@ -295,12 +295,12 @@ impl Held for OnDisk<'_> {
     }
 }
 
-/// Whether the workspace has all that was found of an image, and its record says so.
+/// Whether the workspace has all that was found of an image, and its record states that.
 fn is_whole(workspace: &Workspace, image: &Found, attachments: Attachments) -> bool {
     let Ok(Some(record)) = workspace.record(&image.wanted.origin) else { return false };
     let held = |digest: &Digest, size| workspace.blobs().has(digest, Some(size)).unwrap_or(false);
     record.blobs_held
-        // Saved again, the record says that they are known now.
+        // Saved again, the record states that they are known now.
         && !(record.attachments_unknown && attachments == Attachments::Carry)
         && record.names.contains(&image.destination)
         && covers(&record, &image.tree)

@@ -4,7 +4,7 @@
 //! `plan`, `transfer` and `conclude.rs`; `pipeline.rs` has what all modes share, `modes` what
 //! differs. The plan is a value; nothing is written to a destination before it exists. Each stage
 //! returns its value and its issues, and the report is assembled from them at the end. Errors are
-//! typed and tell who is at fault (`fault`); they become text in the report.
+//! typed and name the fault (`fault`); they become text in the report.
 
 mod collect;
 mod conclude;
@@ -58,7 +58,8 @@ pub use settings::{
     Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use shards::{
-    Files, RunStore, RunStoreError, SegmentIndex, SegmentRunner, ShardEnding, ShardReport,
-    ShardRunner, ShardSettings, ShardWatch, StoredPart, UnfinishedNeed, transfer_shard,
+    CLAIM_RENEWAL, Claim, Claimant, Files, RunStore, RunStoreError, SegmentIndex, SegmentRunner,
+    ShardEnding, ShardReport, ShardRunner, ShardSettings, ShardWatch, StoredPart, UnfinishedNeed,
+    transfer_shard,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -2,7 +2,7 @@
 //!
 //! Mirror to disk whose source is what oc-mirror v2 left. The old workspace and the cache are only
 //! read; content is cloned or linked, so that it takes next to no space. What cannot be converted is
-//! listed, and costs nothing but a download in the next run.
+//! listed, and requires nothing but a download in the next run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -157,7 +157,7 @@ async fn record_images(
     let mut missed: Vec<String> =
         lost.map(|(wanted, _, why)| format!("{}: {why}", wanted.origin)).chain(failures).collect();
     let mut gathered = carried_content::find(holdings, named, &sections.made);
-    gathered.leave_behind(context.settings.attachments);
+    gathered.remove_attachments(context.settings.attachments);
     missed.extend(gathered.lost.iter().map(|(wanted, _, why)| format!("{}: {why}", wanted.origin)));
     results.issues.notes.extend(missed.into_iter().map(|text| format!("not converted: {text}")));
     gathered.found.append(&mut sections.catalogs.stored);

@@ -19,7 +19,7 @@ pub(crate) struct Selection {
     pub(crate) sections: Sections,
     /// Images with the name each gets at the target.
     pub(crate) named: Vec<(Wanted, Destination)>,
-    /// What these images consist of, where a stored plan tells.
+    /// What these images consist of, if a stored plan lists it.
     pub(crate) known: Option<Gathered>,
     pub(crate) issues: Issues,
 }

@@ -71,8 +71,8 @@ fn warn_of_space(context: &Context, written: &[Written]) -> bool {
     is_enough
 }
 
-/// One warning for each filesystem without enough room. A filesystem that cannot be asked tells
-/// when it is full.
+/// One warning for each filesystem without enough room. A filesystem whose free space is
+/// unknown fails when it is full.
 fn space_warnings(
     written: &[Written],
     filesystem: impl Fn(&Path) -> Option<Filesystem>,
@@ -134,7 +134,7 @@ pub(crate) async fn refused_images(
     given_up.collect()
 }
 
-/// The repositories that refuse an upload for want of rights, and why.
+/// The repositories that refuse an upload for lack of permission, and why.
 async fn check_push<'p>(
     context: &Context,
     route: &Route<'_>,

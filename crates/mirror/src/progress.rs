@@ -1,4 +1,4 @@
-//! What a run tells while it runs. The engine says; the shell shows.
+//! Events of a run. The engine emits them; the program displays them.
 
 use mirror_plan::{Kind, Origin};
 use oci::Digest;

@@ -25,7 +25,7 @@ pub enum Remedy {
     CheckName,
     /// The registry refuses access.
     CheckAccess,
-    /// The text of the error says what there is to say.
+    /// The text of the error is sufficient.
     #[default]
     Unknown,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Recorder {
     inner: Arc<dyn Observer>,
     journal: Arc<Journal>,
     moved: AtomicU64,
-    told: Mutex<Instant>,
+    last_progress: Mutex<Instant>,
     has_failed: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ impl Recorder {
             inner,
             journal: Arc::clone(run.journal()),
             moved: AtomicU64::new(0),
-            told: Mutex::new(Instant::now()),
+            last_progress: Mutex::new(Instant::now()),
             has_failed: AtomicBool::new(false),
         }
     }
@@ -41,11 +41,12 @@ impl Recorder {
             }
             Event::Moved { bytes } => {
                 let bytes = self.moved.fetch_add(*bytes, Ordering::Relaxed) + bytes;
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                if told.elapsed() < BETWEEN {
+                let mut last_progress =
+                    self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
+                if last_progress.elapsed() < BETWEEN {
                     return Ok(());
                 }
-                *told = Instant::now();
+                *last_progress = Instant::now();
                 JournalEvent::Progress { bytes }
             }
             &Event::BlobStarted { digest, size } => JournalEvent::Attempt { digest, size },
@@ -66,7 +67,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// Records an image of which observers are not told.
+    /// Records an image that is not reported to observers.
     pub(crate) fn image(&self, image: AuditedImage) {
         self.check(self.journal.append(JournalEvent::Image(image)));
     }

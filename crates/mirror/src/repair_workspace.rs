@@ -29,14 +29,14 @@ pub struct NotRepaired {
     pub blob: DamagedBlob,
     /// One reason for each source that was tried.
     pub reasons: Vec<String>,
-    /// Whether a run of the configuration may bring it: not if registries did not respond.
+    /// Whether a run of the configuration can supply it: not if registries did not respond.
     pub a_run_may_help: bool,
 }
 
 /// Why one source did not replace content.
 #[derive(Debug, thiserror::Error)]
 enum Cause {
-    #[error("its record is gone")]
+    #[error("its record no longer exists")]
     NoRecord,
     #[error("its record does not name it any more")]
     NotNamed,
@@ -70,9 +70,9 @@ impl EngineError for Cause {
 }
 
 impl Cause {
-    /// Whether a run may bring the content: one that cannot write to the workspace, or to which the
-    /// registry does not respond, meets the same obstacle. Content that is gone may be selected under
-    /// another digest now.
+    /// Whether a run can supply the content: one that cannot write to the workspace, or to which
+    /// the registry does not respond, fails in the same way. Content that no longer exists may be
+    /// selected under another digest now.
     fn a_run_may_help(&self) -> bool {
         match self {
             // A run reads the original instead.
@@ -89,8 +89,9 @@ enum Wanted {
     Blob(BlobRef),
 }
 
-/// Replaces what `damaged` lists. What is wrong is removed first: it is of no use, and a run that
-/// is killed leaves a gap that the next run fills. `progress` is told what is being replaced.
+/// Replaces what `damaged` lists. What is wrong is removed first: it cannot be used, and a run that
+/// is killed leaves a gap that the next run fills. `progress` is called with what is being
+/// replaced.
 pub async fn repair_workspace(
     client: &Client,
     workspace: &Workspace,
@@ -193,9 +194,9 @@ async fn from_registry(
         }
         Wanted::Blob(blob) => {
             let mut partial = store.begin(&blob.digest, blob.size)?;
-            let asked = Blob { digest: blob.digest, size: blob.size };
+            let requested = Blob { digest: blob.digest, size: blob.size };
             let from = Location::from(image);
-            let mut stream = client.blob(&from, asked, partial.offset()).await?;
+            let mut stream = client.blob(&from, requested, partial.offset()).await?;
             while let Some(piece) = stream.chunk().await? {
                 partial.write(&piece)?;
             }

@@ -58,7 +58,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcomes of a plan that is not carried out.
+    /// The outcomes of a plan that is not executed.
     pub(crate) fn planned(plan: &Plan) -> Vec<Self> {
         let outcomes = plan.images.iter().map(|image| match image.action {
             Action::Copy => Self::Pending,
@@ -82,10 +82,10 @@ pub struct ImageLine {
     pub bytes: u64,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What a person should know about this image (a referrer kept by digest, for example).
+    /// Notes about this image (a referrer kept by digest, for example).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The bundles that cannot work without it; told of images that failed.
+    /// The bundles that cannot work without it; set for images that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needed_by: Vec<BundleName>,
 }
@@ -150,7 +150,7 @@ pub struct Report {
     pub archive: Option<ArchiveLine>,
     /// Files written for the cluster or the user: resources, pinned configurations, logs.
     pub files: Vec<PathBuf>,
-    /// What a person may want to know and need not act on.
+    /// Notes that require no action.
     pub notes: Vec<String>,
     pub warnings: Vec<String>,
     /// What went wrong outside single images, each with the exit bit it sets.
@@ -163,7 +163,7 @@ pub struct Failure {
     pub message: String,
     #[serde(skip)]
     pub exit: Exit,
-    /// What to do about it, where we know.
+    /// What to do about it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -18,7 +18,7 @@ use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 /// An image that cannot be mirrored, the name it would have had, and why.
 pub(crate) type Lost = (Wanted, Destination, Reason);
 
-/// What a stage could not do, and what it has to say.
+/// What a stage could not do, and its notes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     pub(crate) lost: Vec<Lost>,

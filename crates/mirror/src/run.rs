@@ -19,17 +19,17 @@ use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
 use crate::settings::{PaceChange, Settings, Workflow};
 
-/// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
+/// Mirrors according to `settings`. Always returns a report: what went wrong is in it.
 ///
 /// Ends soon after `cancel`; what was finished by then stays, and a later run
-/// goes on from there.
+/// continues from there.
 pub async fn run(
     settings: Settings,
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
-    // A thread of its own: where a run waits for a disk, the caller goes on, or
-    // no signal would be heard.
+    // A thread of its own: where a run waits for a disk, the caller continues, or
+    // no signal would be handled.
     let runtime = tokio::runtime::Handle::current();
     let thread = move || runtime.block_on(mirror(settings, observer, cancel));
     match tokio::task::spawn_blocking(thread).await {
@@ -100,7 +100,7 @@ async fn record_pace(context: &Context) {
         loop {
             let now = pace.borrow_and_update().clone();
             if let Some(PaceChange { is_paused, text }) = now {
-                // For those who watch; the run does not depend on it.
+                // For observers; the run does not depend on it.
                 let _ = run.journal().append(JournalEvent::Pace { is_paused, text });
             }
             if pace.changed().await.is_err() {

@@ -1,4 +1,4 @@
-//! What a run is told to do: flags and configuration, resolved once.
+//! Settings of a run: flags and configuration, resolved once.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -61,7 +61,7 @@ impl Workflow {
     }
 }
 
-/// The configuration as the user wrote it, and what it says.
+/// The configuration as the user wrote it, and parsed.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub path: PathBuf,
@@ -86,7 +86,7 @@ pub struct TrustPolicy {
     pub lookaside: Lookaside,
 }
 
-/// Where signatures of GPG keys are kept beside registries, as containers-registries.d(5) says.
+/// Where signatures of GPG keys are kept beside registries, as in containers-registries.d(5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lookaside {
     /// For images under no scope.
@@ -107,11 +107,11 @@ impl Lookaside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureCheck {
     Enforce,
-    /// `platform.release` is mirrored as it is. Channels never are.
+    /// `platform.release` is mirrored without verification. Channels never are.
     IgnoreForNamedRelease,
 }
 
-/// Where releases are asked for, and whose signatures count.
+/// Where releases are requested, and whose signatures count.
 #[derive(Debug, Clone)]
 pub struct ReleaseSources {
     /// Asked in place of OpenShift's own update service.
@@ -122,7 +122,7 @@ pub struct ReleaseSources {
     pub check: SignatureCheck,
 }
 
-/// What becomes of bundles of which an image cannot be had.
+/// What becomes of bundles of which an image is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokenBundles {
     /// They stay in the catalog, and are named in the report.
@@ -131,7 +131,7 @@ pub enum BrokenBundles {
     LeaveOut,
 }
 
-/// Whether to change anything, or only say what would change.
+/// Whether to change anything, or only report what would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DryRun {
     No,
@@ -196,7 +196,7 @@ pub struct CacheChoice {
 }
 
 impl CacheChoice {
-    /// Opens the cache. A named directory without a cache is worth a note: oc-mirror v2 would create
+    /// Opens the cache. A named directory without a cache causes a note: oc-mirror v2 would create
     /// the cache there.
     pub(crate) fn open(&self, notes: &mut Vec<String>) -> Result<Option<Cache>, Failure> {
         match Cache::find(&self.directory) {
@@ -232,11 +232,11 @@ impl CacheChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaceChange {
     pub is_paused: bool,
-    /// What the user is told, with the end of it.
+    /// What is reported to the user, with the end of it.
     pub text: String,
 }
 
-/// Everything a run needs to know. Made by the command line, read by all stages.
+/// All settings of a run. Created by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub workflow: Workflow,
@@ -265,7 +265,8 @@ pub struct Settings {
     /// Shards write the archive of a run to disk, without this workspace.
     pub segments: Option<Arc<dyn SegmentRunner>>,
     pub archiving: Archiving,
-    /// Mirror to disk converts this workspace of oc-mirror v2 instead of asking registries.
+    /// Mirror to disk converts this workspace of oc-mirror v2 instead of sending requests to
+    /// registries.
     pub migrate_from: Option<PathBuf>,
     /// Content of oc-mirror v2 on this machine.
     pub cache: Option<CacheChoice>,

@@ -10,6 +10,7 @@
 //! killed and repeated at any time: its state is at the target. What shards did not bring, the run
 //! copies by itself, so that its result and its errors do not depend on them.
 
+mod claim;
 mod delegate;
 mod run_store;
 mod segments;
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::progress::Observer;
 use crate::reason::Reason;
 
+pub use claim::{CLAIM_RENEWAL, Claim, Claimant};
 pub(crate) use delegate::{Delegation, delegate, delegate_push};
 pub use run_store::{Files, RunStore, RunStoreError};
 pub(crate) use segments::{Segments, write_in_shards};

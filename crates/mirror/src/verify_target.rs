@@ -64,7 +64,7 @@ struct Named {
 }
 
 /// Reads every tag below `target`, every manifest it leads to and every blob of those. `progress`
-/// is told how many bytes of how many are done.
+/// is called with the verified bytes and the total.
 ///
 /// # Errors
 ///
@@ -95,7 +95,8 @@ pub async fn verify_target(
     Ok(found)
 }
 
-/// Reads the content of each blob once, and asks for it in the other repositories that need it.
+/// Reads the content of each blob once, and checks that it exists in the other repositories that
+/// need it.
 async fn check_blobs(
     client: &Client,
     blobs: BTreeMap<(Digest, Repository), NeededBlob>,

@@ -39,10 +39,10 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// One thing that holds, does not hold, or is not known.
+/// A condition: True, False or Unknown, with reason and message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(description = "One thing that holds, does not hold, or is not known.")]
+#[schemars(description = "A condition: True, False or Unknown, with reason and message.")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub type_: String,

@@ -62,7 +62,7 @@ fn nmstate() -> Value {
 
 fn policy() -> Value {
     let schema = || {
-        let about = "What the network of matching nodes shall be.";
+        let about = "The desired network of matching nodes.";
         root(about, Some(schema::of::<PolicySpec>()), &schema::of::<PolicyStatus>())
     };
     definition::<NodeNetworkConfigurationPolicy>(
@@ -88,7 +88,7 @@ fn policy() -> Value {
 
 fn enactment() -> Value {
     let mut schema =
-        root("How one policy fares on one node.", None, &schema::of::<EnactmentStatus>());
+        root("The status of one policy on one node.", None, &schema::of::<EnactmentStatus>());
     schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
     let mut columns = status_and_reason();
     columns.insert(1, column("Status Age", "date", "lastTransitionTime"));
@@ -99,7 +99,7 @@ fn enactment() -> Value {
 }
 
 fn node_state() -> Value {
-    let about = "What the network of one node is.";
+    let about = "The current network of one node.";
     definition::<NodeNetworkState>(
         &["nns"],
         vec![Version {

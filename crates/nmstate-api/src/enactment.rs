@@ -1,4 +1,4 @@
-//! `NodeNetworkConfigurationEnactment`: how one policy fares on one node.
+//! `NodeNetworkConfigurationEnactment`: the status of one policy on one node.
 
 use std::collections::BTreeMap;
 
@@ -43,11 +43,11 @@ impl NodeNetworkConfigurationEnactment {
     }
 }
 
-/// What a node made of a policy.
+/// The result of the policy on one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnactmentStatus {
-    /// What holds of the policy on this node.
+    /// Conditions of the policy on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The policy's desired state as rendered for this node.
@@ -55,20 +55,20 @@ pub struct EnactmentStatus {
     pub desired_state: NetworkDocument,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_state_meta_info: Option<MetaInfo>,
-    /// What the policy's captures found on this node.
+    /// The results of the policy's captures on this node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captured_states: BTreeMap<String, CapturedState>,
-    /// The generation of the policy that this report speaks of.
+    /// The generation of the policy that this status refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_generation: Option<i64>,
-    /// Features of NMState that the rendered state makes use of.
+    /// Features of NMState that the rendered state uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// How often it was tried, by generation of the policy.
+    /// The number of attempts, by generation of the policy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Integer>")]
     pub retry_count: BTreeMap<String, i64>,
-    /// What went wrong, in parts that a program can read.
+    /// The failure, in a form that programs can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// What the policy's annotations asked of the attempts that failed. Others are tried.
@@ -77,7 +77,7 @@ pub struct EnactmentStatus {
     /// `expires` of the slot that the node used last. The node does not use that slot again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_slot: Option<Time>,
-    /// What to apply to take the policy back, kept when the policy asks for that.
+    /// The state that reverts the policy, stored if the policy requests that.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub revert_state: NetworkDocument,
     /// How many nodes may be reverted at the same time: what the policy asked for when it was
@@ -86,7 +86,7 @@ pub struct EnactmentStatus {
     pub revert_max_unavailable: Option<IntOrText>,
 }
 
-/// What one capture found.
+/// The result of one capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapturedState {
@@ -110,12 +110,12 @@ pub struct MetaInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of the failure.
     pub kind: String,
     /// The interface it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The probe that got no answer.
+    /// The probe that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<String>,
     /// The rule that was broken.

@@ -49,25 +49,25 @@ pub struct NMStateSpec {
     /// Affinity of the handlers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// Nodes that get a handler. Without it, those with Linux.
+    /// Node selector of the handlers. Defaults to Linux nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that handlers tolerate. Without it, all.
+    /// Tolerations of the handlers. Defaults to all taints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// Affinity of what runs once per cluster.
+    /// Affinity of components that run once per cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra_affinity: Option<Affinity>,
-    /// Nodes for what runs once per cluster.
+    /// Node selector of components that run once per cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra_node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that are tolerated by what runs once per cluster.
+    /// Tolerations of components that run once per cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra_tolerations: Option<Vec<Toleration>>,
     /// Accepted and not used: there is no webhook, so there are no certificates to rotate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_sign_configuration: Option<SelfSignConfiguration>,
-    /// What handlers ask to find out whether a change left the node reachable.
+    /// The probes with which handlers check that a node is reachable after a change.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub probe_configuration: ProbeConfiguration,
@@ -75,7 +75,7 @@ pub struct NMStateSpec {
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub metrics_configuration: MetricsConfiguration,
-    /// How much the handlers say.
+    /// Log level of the handlers.
     #[serde(default)]
     #[schemars(extend("default" = "info"))]
     pub log_level: LogLevel,
@@ -98,17 +98,17 @@ pub struct SelfSignConfiguration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeConfiguration {
-    /// What name servers are asked for.
+    /// The host name that name servers have to resolve.
     #[serde(default)]
     #[schemars(extend("default" = { "host": "root-servers.net" }))]
     pub dns: DnsProbe,
 }
 
-/// What name servers are asked for.
+/// The host name that name servers have to resolve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsProbe {
-    /// A name that resolves.
+    /// A host name that resolves.
     #[schemars(extend("default" = "root-servers.net"))]
     pub host: String,
 }
@@ -147,11 +147,11 @@ pub enum LogLevel {
     Debug,
 }
 
-/// How the deployment fares.
+/// The status of the deployment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NMStateStatus {
-    /// What holds of the deployment.
+    /// Conditions of the deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! `NodeNetworkState`: what the network of one node is.
+//! `NodeNetworkState`: the current network of one node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -34,14 +34,14 @@ impl NodeNetworkState {
     }
 }
 
-/// What a handler saw on its node.
+/// The state that the handler observed on its node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkStateStatus {
-    /// The network as NMState shows it, without what changes all the time.
+    /// The network as reported by NMState, without values that change continuously.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub current_state: NetworkDocument,
-    /// When the state was last found to differ and written.
+    /// The time of the last change of the reported state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_successful_update_time: Option<Time>,
     /// The version of the node's NetworkManager.

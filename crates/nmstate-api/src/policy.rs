@@ -1,4 +1,4 @@
-//! `NodeNetworkConfigurationPolicy`: what the network of matching nodes shall be.
+//! `NodeNetworkConfigurationPolicy`: the desired network of matching nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl NodeNetworkConfigurationPolicy {
     }
 }
 
-/// The network that is wanted, and where.
+/// The desired network, and the nodes that it applies to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySpec {
@@ -53,7 +53,7 @@ pub struct PolicySpec {
     /// use them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capture: BTreeMap<String, String>,
-    /// The network that is wanted, as NMState writes it.
+    /// The desired network, in the format of NMState.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub desired_state: NetworkDocument,
     /// How many nodes may be changed at the same time: a number, or a percentage of the nodes that
@@ -99,14 +99,14 @@ impl JsonSchema for IntOrText {
     }
 }
 
-/// How a policy fares on all its nodes.
+/// The status of the policy on all matching nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {
-    /// What holds of the policy as a whole.
+    /// Conditions of the policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the policy that the conditions speak of.
+    /// The generation of the policy that the conditions refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Nodes that may change their network now.
@@ -139,7 +139,7 @@ pub struct PolicyStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Slot {
-    /// Who holds it.
+    /// The node that holds the slot.
     pub node: String,
     /// The generation of the policy it was given for.
     pub generation: i64,

@@ -1,6 +1,6 @@
-//! Day-1 documents of br-ex as policies: what nodes took from MachineConfigs at their first boot is
-//! described by policies from then on. One is made only where it changes nothing, by the very
-//! comparison that the handler makes before it touches a node.
+//! Day-1 documents of br-ex as policies: the configuration that nodes took from MachineConfigs at
+//! their first boot is described by policies from then on. A policy is created only if it changes
+//! nothing, by the same comparison that the handler makes before it changes a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Node {
     }
 }
 
-/// What a MachineConfig has for this: its documents. Nothing, if it has none.
+/// The documents in a MachineConfig, or none.
 pub fn documents(object: &Value) -> Result<Option<MachineConfig>, String> {
     let text = object.to_string();
     if !text.contains(BR_EX_FOLDER) {
@@ -74,7 +74,7 @@ pub enum Judgement {
     Refused(String),
 }
 
-/// Judges a node by its NodeNetworkState and all MachineConfigs that have documents.
+/// Evaluates a node by its NodeNetworkState and all MachineConfigs that have documents.
 pub fn judge(node: &Node, report: &Value, configs: &[MachineConfig]) -> Judgement {
     let state = match node_state::parse(&report.to_string()) {
         Ok(states) => states.into_iter().next(),
@@ -125,7 +125,8 @@ fn policy(
     Ok(policy)
 }
 
-/// Why the handler of this node would do anything about the policy, or people should not see it.
+/// Why the handler of this node would change anything for the policy, or why it must not be
+/// published.
 fn obstacle(spec: &PolicySpec, state: &NodeState) -> Option<String> {
     let rendered = match node_policy::render(spec, &BTreeMap::new(), &state.state) {
         Ok(rendered) => rendered,
@@ -169,7 +170,7 @@ fn places(left: &str) -> String {
     format!("{} differ", places.join(", "))
 }
 
-/// Whether a policy that is there already is for this node.
+/// Whether an existing policy is for this node.
 pub fn is_for(
     policy: &NodeNetworkConfigurationPolicy,
     wanted: &NodeNetworkConfigurationPolicy,
@@ -177,16 +178,16 @@ pub fn is_for(
     policy.spec.node_selector == wanted.spec.node_selector
 }
 
-/// How far it is with all nodes.
+/// The progress for all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Nodes whose policy was made, whether it is there still or not.
+    /// Nodes whose policy was created, whether it still exists or not.
     pub adopted: usize,
     pub without_document: usize,
-    /// Nodes that did not report their network yet, or were not looked at yet.
+    /// Nodes that have not reported their network yet, or were not evaluated yet.
     pub waiting: usize,
     pub refused: BTreeMap<String, String>,
-    /// Why nothing could be done at all.
+    /// Why no node could be adopted at all.
     pub trouble: Option<String>,
 }
 

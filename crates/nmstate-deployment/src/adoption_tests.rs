@@ -1,4 +1,4 @@
-//! Nodes that are what their documents say, and nodes that are not.
+//! Nodes that match their documents, and nodes that do not.
 
 use machine_config::{Encoding, File, MachineConfig};
 
@@ -64,7 +64,7 @@ fn configs(name: &str, document: &str) -> Vec<MachineConfig> {
     let mut config = MachineConfig::new("10-br-ex-worker".parse().unwrap(), Role::worker());
     let path = format!("{BR_EX_FOLDER}/{name}.yml").parse().unwrap();
     config.files.push(File::new(path, document.as_bytes(), Encoding::Plain));
-    // As it comes from a server.
+    // As returned by a server.
     let object = serde_json::from_str(&config.to_json()).unwrap();
     vec![documents(&object).unwrap().unwrap()]
 }
@@ -147,7 +147,7 @@ fn a_node_without_a_document_or_a_label_gets_no_policy() {
 
 #[test]
 fn machine_configs_about_other_things_are_not_looked_into() {
-    // Nobody could read this one.
+    // This one cannot be parsed.
     let strange = json!({ "kind": "MachineConfig", "spec": { "config": 7 } });
     assert_eq!(documents(&strange), Ok(None));
     let broken = json!({

@@ -1,4 +1,4 @@
-//! What the ClusterOperator says: the contract with the cluster-version operator.
+//! The status of the ClusterOperator: the contract with the cluster-version operator.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,28 +34,28 @@ pub struct ClusterOperatorStatus {
     pub related_objects: Value,
 }
 
-/// How things stand, as the cluster is told.
+/// The state that is reported to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeploymentState<'a> {
-    /// Nothing is to be done here.
+    /// Nothing is deployed in this cluster.
     Disabled { reason: &'a str, message: &'a str },
-    /// What is deployed is as it should be.
+    /// The operand is deployed as desired.
     Deployed,
     /// The same, but handlers do not run on some nodes that are ready.
     Unhealthy { message: &'a str, since: Timestamp },
-    /// A roll-out is under way.
+    /// A roll-out is in progress.
     RollingOut { message: &'a str },
-    /// One operator of this API makes way for the other.
+    /// One operator of this API is being replaced by the other.
     HandingOver { reason: &'a str, message: &'a str },
-    /// Something must be put right by hand.
+    /// A manual correction is necessary.
     Broken { reason: &'a str, message: &'a str },
 }
 
 /// Roll-outs that take longer are stuck. On fewer than 250 nodes none may.
 const ROLL_OUT_SECONDS: i64 = 20 * 60;
 
-/// The status for `state`. Times stay where nothing changed. The version is the new one only
-/// when nothing old can run any more.
+/// The status for `state`. Times of unchanged conditions are kept. The version is the new one only
+/// when no old component can run any more.
 pub(crate) fn status(
     state: &DeploymentState<'_>,
     held: &ClusterOperatorStatus,
@@ -123,7 +123,7 @@ pub(crate) fn status(
     });
     let may_be_old = match state {
         DeploymentState::RollingOut { .. } => true,
-        // What ran before goes on. Where nothing ran, nothing is old.
+        // Components that ran before continue to run. If none ran, none is old.
         DeploymentState::Broken { .. } => !held.versions.is_empty(),
         _ => false,
     };

@@ -1,4 +1,4 @@
-//! The operator's decisions: what was seen of the cluster becomes what shall be in it.
+//! The operator's decisions: from the observed state of the cluster to the desired one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,69 +26,69 @@ use crate::tls_profile::TlsProfile;
 pub struct Settings {
     pub image: String,
     pub version: String,
-    /// Platforms on which an `NMState` is made by default.
+    /// Platforms on which an `NMState` is created by default.
     pub default_platforms: BTreeSet<String>,
 }
 
-/// What the operator remembers across restarts.
+/// The state that the operator keeps across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// There was an `NMState` once. Where there is none now, somebody deleted it.
+    /// There was an `NMState` once. If there is none now, it was deleted.
     pub had_nmstate: bool,
-    /// Fingerprint of what was rolled out to its end. Pods that come and go later, with their
-    /// nodes, are no roll-out.
+    /// Fingerprint of the last completed roll-out. Pods that are created and deleted later, with
+    /// their nodes, do not count as a roll-out.
     pub rolled_out: String,
 }
 
-/// What was seen of the cluster.
+/// The observed state of the cluster.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub platform: Platform,
     pub nmstates: Vec<NMState>,
     pub memory: Memory,
-    /// kubernetes-nmstate, if somebody else deployed it here.
+    /// kubernetes-nmstate, if another program deployed it here.
     pub others: Others,
-    /// What was taken over from it.
+    /// What was taken over from kubernetes-nmstate.
     pub record: Result<Option<Record>, RecordError>,
     pub rollout: Rollout,
     pub cluster_operator: ClusterOperatorStatus,
     pub tls: TlsProfile,
-    /// How far it is with the documents of nodes, where they are adopted.
+    /// The progress with the documents of nodes, if they are adopted.
     pub adoption: Option<Progress>,
-    /// What went wrong when this was last tried.
+    /// The error of the last attempt, if it failed.
     pub hindrance: Option<String>,
 }
 
-/// What becomes of handlers and coordinator.
+/// The action on handlers and coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
     Deploy(Vec<Value>),
     Remove,
-    /// Nobody can tell what is wanted; what runs goes on.
+    /// The desired deployment is unknown; what runs continues.
     Leave,
 }
 
-/// What shall be in the cluster.
+/// The desired state of the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     pub memory: Memory,
     pub make_default: bool,
     pub operand: Operand,
-    /// Whether the reports of handlers go as well, once the last handler is gone.
+    /// Whether the reports of handlers are deleted as well, once the last handler has ended.
     pub clear_reports: bool,
-    /// Whether policies are made of the documents that nodes took at their first boot.
+    /// Whether policies are created from the documents that nodes took at their first boot.
     pub adopt_br_ex: bool,
-    /// How things stand with another operator, where that matters.
+    /// The state of the handover from or to another operator, if there is one.
     pub handover: Option<handover::HandoverState>,
     /// Conditions of each `NMState`, by name.
     pub nmstates: BTreeMap<String, Vec<Condition>>,
     pub cluster_operator: ClusterOperatorStatus,
-    /// What policies are told while nobody acts on them. Without it, their status is the
+    /// The status of policies while no handler acts on them. Without it, their status is the
     /// coordinator's.
     pub policies: Option<String>,
 }
 
-/// Why nothing is deployed.
+/// Why no operand is deployed.
 struct Off {
     /// For the ClusterOperator.
     reason: &'static str,
@@ -202,7 +202,7 @@ impl Draft<'_> {
     fn without_nmstate(self) -> Decision {
         let platform = &self.seen.platform.name;
         if self.memory.had_nmstate {
-            let message = "Somebody deleted the NMState; make one to have handlers again".into();
+            let message = "The NMState was deleted; create one to deploy handlers again".into();
             let nmstate = NMStateReason::TurnedOff;
             // Reports are derived from what handlers see; those of other handlers are theirs.
             let clear_reports = !self.seen.others.are_here();
@@ -219,7 +219,7 @@ impl Draft<'_> {
         let nmstate = NMStateReason::TurnedOff;
         let reason = if by_default { "WaitingForNMState" } else { "UnsupportedPlatform" };
         let mut decision = self.off(None, &Off { reason, nmstate, message });
-        // Another operator would take the default for a wish of its own administrator.
+        // Another operator would take the default for a request of its own administrator.
         decision.make_default = by_default && free;
         decision
     }
@@ -228,7 +228,7 @@ impl Draft<'_> {
         if let Some(nmstate) = nmstate {
             self.tell(nmstate, quiet(off.nmstate, &off.message));
         }
-        // Where other handlers are at work, the status of policies is their own.
+        // Where other handlers run, they own the status of policies.
         let policies =
             (!self.seen.others.are_here()).then(|| format!("No handlers run: {}", off.message));
         self.memory.rolled_out = String::new();
@@ -236,7 +236,7 @@ impl Draft<'_> {
         Decision { policies, ..self.finish(Operand::Remove, &state) }
     }
 
-    /// Between two operators. Policies are not told of it: nothing changes for them.
+    /// During a handover. The status of policies does not mention it: nothing changes for them.
     fn handing_over(mut self, nmstate: &NMState, reason: NMStateReason, message: &str) -> Decision {
         use ConditionStatus::{False, True};
         let message = self.with_hindrance(message);
@@ -286,7 +286,7 @@ impl Draft<'_> {
             missing.map(|message| self.with_hindrance(&message))
         };
         if missing.is_some() {
-            // Whoever goes back half-way must not find that it was rolled out once.
+            // A downgrade before completion must not find its own version as rolled out before.
             self.memory.rolled_out = String::new();
         }
         let not_ready = self.seen.rollout.handlers_not_ready();
@@ -353,12 +353,13 @@ fn age(nmstate: &NMState) -> Option<Timestamp> {
     nmstate.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
-/// Nothing runs, and nothing is wrong.
+/// No operand runs, and there is no error.
 fn quiet(reason: NMStateReason, message: &str) -> Vec<Condition> {
     conditions([ConditionStatus::False; 3], reason, message)
 }
 
-/// Available, Progressing, Degraded. The message goes to what holds, or to the first.
+/// Available, Progressing, Degraded. The message is set on the condition that is true, or on the
+/// first.
 fn conditions(
     statuses: [ConditionStatus; 3],
     reason: NMStateReason,
@@ -382,7 +383,7 @@ fn conditions(
         .collect()
 }
 
-/// The status of a policy that nobody acts on, or nothing when it says so already.
+/// The status of a policy that no handler acts on; none if it has that status already.
 pub fn ignored(
     policy: &NodeNetworkConfigurationPolicy,
     message: &str,

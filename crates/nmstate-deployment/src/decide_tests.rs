@@ -1,4 +1,4 @@
-//! Tables of what is decided.
+//! Tables of decisions.
 
 use k8s_openapi::Metadata as _;
 use nmstate_api::annotations::{ADOPT, OFF};
@@ -220,7 +220,7 @@ fn whoever_goes_back_half_way_rolls_out_again() {
     seen.memory = decide(&old, &seen, now()).memory;
     let half_way = decide(&new, &seen, now());
     assert_eq!(cluster(&half_way, "Progressing").0, "True");
-    // The DaemonSet is the new one's now, and its pods are of both versions.
+    // The DaemonSet is that of the new version now, and its pods are of both versions.
     seen.memory = half_way.memory;
     seen.rollout.handlers = None;
     let back = decide(&old, &seen, now());
@@ -272,7 +272,7 @@ fn a_roll_out_is_progress_until_it_is_over_and_a_node_that_restarts_is_none() {
     let held = &done.nmstates["nmstate"];
     assert!(condition::is_true(held, NMStateConditionType::Available));
 
-    // All but one handler are away, with their nodes.
+    // All but one handler are down, with their nodes.
     seen.memory = done.memory;
     let status = seen.rollout.handlers.as_mut().unwrap().status.as_mut().unwrap();
     status.number_available = Some(1);
@@ -318,7 +318,7 @@ fn another_operator_of_this_api_is_left_alone() {
     let aside = decided(&seen);
     assert_eq!(aside.operand, Operand::Remove);
     assert_eq!(cluster(&aside, "Disabled").1, "OtherOperatorPresent");
-    // The status of policies is the other one's.
+    // The other operator owns the status of policies.
     assert_eq!(aside.policies, None);
 }
 
@@ -328,7 +328,7 @@ fn a_take_over_is_progress_and_policies_are_told_nothing() {
     let mut seen = seen("BareMetal");
     seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
-    // The annotation alone takes nothing over; the command writes a record first.
+    // The annotation alone does not start a take-over; the command writes a record first.
     assert_eq!(cluster(&decided(&seen), "Disabled").1, "OtherOperatorPresent");
     let plan = handover::plan(Wish::TakeOver, &seen.others, None);
     assert_eq!(plan.dismiss.len(), 1);
@@ -339,13 +339,13 @@ fn a_take_over_is_progress_and_policies_are_told_nothing() {
     assert_eq!(cluster(&taking, "Progressing"), ("True".into(), "TakingOver".into()));
     assert_eq!(told(&taking, Progressing), (ConditionStatus::True, "TakingOver".into()));
 
-    // Its operator is gone, and ours is deployed.
+    // Its operator has been removed, and ours is deployed.
     seen.others = Others::default();
     let record = seen.record.clone().unwrap();
     seen.record = Ok(handover::plan(Wish::TakeOver, &seen.others, record.as_ref()).record);
     assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
 
-    // The wish is gone, and the cluster is given back, even if everything is turned off.
+    // The request is withdrawn, and the cluster is given back, even if everything is turned off.
     for annotations in [&[][..], &[(OFF, "true")]] {
         seen.nmstates = vec![nmstate(annotations)];
         let giving = decided(&seen);

@@ -15,23 +15,22 @@ pub use record::{Phase, Record, RecordError};
 
 use crate::leftovers::{self, Leftover};
 
-/// kubernetes-nmstate in this cluster, deployed by somebody else.
+/// kubernetes-nmstate in this cluster, deployed by another program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Others {
-    /// What would put back whatever is taken away, in words: `the operator x`.
+    /// What would restore removed objects, as text: `the operator x`.
     pub running: Vec<String>,
-    /// What brought it here, in the order in which it is removed. Looked for only by those who
-    /// have a use for it.
+    /// What installed it, in the order of removal. Read only by callers that need it.
     pub installers: Vec<Installer>,
-    /// Whether there are network add-ons that could be given anything back.
+    /// Whether there are network add-ons whose setting can be restored.
     pub has_network_addons: bool,
     pub leftovers: Vec<Leftover>,
-    /// Where its parts are.
+    /// The namespaces of its components.
     pub namespaces: BTreeSet<String>,
 }
 
 impl Others {
-    /// Whether anything of it is here.
+    /// Whether any part of it is in this cluster.
     pub fn are_here(&self) -> bool {
         !self.running.is_empty() || !self.leftovers.is_empty()
     }
@@ -51,7 +50,7 @@ pub enum Scope {
     Running,
     /// What installs it, too.
     Installers,
-    /// What installs it, and whatever it left.
+    /// What installs it, and all objects that it left.
     Everything,
 }
 
@@ -62,7 +61,7 @@ pub enum HandoverState {
     Ours {
         remark: Option<String>,
     },
-    /// Theirs serves it, and ours does nothing.
+    /// Theirs serves the API, and ours is inactive.
     Theirs {
         message: String,
     },
@@ -83,7 +82,7 @@ pub struct Plan {
     pub record: Option<Record>,
     /// Removed at once.
     pub dismiss: Vec<Installer>,
-    /// Whether that was tried before: another component restores it, so a retry can wait.
+    /// Whether that was attempted before: another component restores it, so a retry can wait.
     pub is_repeated: bool,
     /// Removed before ours is deployed.
     pub clear: Vec<Leftover>,
@@ -133,7 +132,7 @@ pub fn state(wish: Wish, others: &Others, record: Option<&Record>) -> HandoverSt
 const CONTINUE: &str = "`nmstate-operator take-over --yes` continues it";
 const CONTINUE_BACK: &str = "`nmstate-operator give-back --yes` continues it";
 
-/// Another operator is there again after a take-over.
+/// Another operator is present again after a take-over.
 fn back(who: &str) -> String {
     let what = match is_of_addons(who) {
         true => "the field spec.nmstate of the NetworkAddonsConfig",
@@ -173,7 +172,7 @@ pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
     }
 }
 
-/// Nothing is wished: whoever is here stays.
+/// Nothing is requested: the deployed operator stays.
 fn aside(others: &Others) -> Plan {
     let how = match others.running.iter().any(|who| is_of_addons(who)) {
         true => {
@@ -196,8 +195,8 @@ fn aside(others: &Others) -> Plan {
 fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     let began = record.is_none_or(|record| record.phase == Phase::Dismissing);
     if !began && let Some(who) = others.running.first() {
-        // It was removed, and somebody installed it again: two who remove each other's work help
-        // nobody.
+        // It was removed, and installed again by another program. Removing it again would start an
+        // endless conflict.
         return Plan::new(HandoverState::Theirs { message: back(who) }, record.cloned());
     }
     if !began || (others.running.is_empty() && others.installers.is_empty()) {
@@ -222,7 +221,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     }
     let dismiss: Vec<Installer> =
         others.installers.iter().filter(|installer| !installer.is_going).cloned().collect();
-    // Whoever was interrupted in between looks the same, and waits half a minute.
+    // An interrupted migration looks the same, and waits half a minute.
     let is_repeated = !dismiss.is_empty() && record == Some(&kept);
     let message = if others.installers.is_empty() {
         format!("Taking over from kubernetes-nmstate: waiting for {} to end", all(&others.running))
@@ -239,7 +238,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     Plan { dismiss, is_repeated, ..Plan::new(state, Some(kept)) }
 }
 
-/// Adds to what is to be given back. A version comes back with its Subscription, if it has one.
+/// Adds to what is to be given back. A version is restored by its Subscription, if it has one.
 fn keep(kept: &mut Vec<Installer>, installer: &Installer) {
     let is_subscribed = |held: &Installer| {
         held.kind == InstallerKind::Subscription && held.namespace() == installer.namespace()
@@ -254,7 +253,8 @@ fn keep(kept: &mut Vec<Installer>, installer: &Installer) {
     }
 }
 
-/// Its operator is gone, or never was here: ours is deployed, and what is left goes.
+/// Its operator has been removed, or was never installed: ours is deployed, and the leftovers are
+/// removed.
 fn clear(others: &Others, record: Option<&Record>) -> Plan {
     let is_clean = others.leftovers.is_empty();
     let known = record.into_iter().flat_map(|record| record.namespaces.iter());
@@ -269,7 +269,7 @@ fn clear(others: &Others, record: Option<&Record>) -> Plan {
 }
 
 fn give_back(others: &Others, record: &Record) -> Plan {
-    // Add-ons that are gone want nothing back.
+    // Network add-ons that are not installed any more need no restore.
     let can_return =
         |held: &&Installer| held.kind != InstallerKind::NetworkAddons || others.has_network_addons;
     let owed: Vec<&Installer> = record.installers.iter().filter(can_return).collect();
@@ -293,7 +293,7 @@ fn give_back(others: &Others, record: &Record) -> Plan {
     if missing.is_empty() && owed.iter().any(|held| held.needs_approval()) {
         message.push_str("; its InstallPlan must be approved by hand, as always");
     }
-    // Whoever changes their mind meanwhile begins anew.
+    // If the request changes meanwhile, the migration starts again.
     let record = Record { phase: Phase::Dismissing, ..record.clone() };
     let state = HandoverState::GivingBack { message };
     Plan { give_back: missing, ..Plan::new(state, Some(record)) }
@@ -305,7 +305,7 @@ fn capital(text: &str) -> String {
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-/// A list for people: the first few, and how many more there are.
+/// A readable list: the first few, and how many more there are.
 fn all(things: &[impl ToString]) -> String {
     const SHOWN: usize = 4;
     let mut shown: Vec<String> = things.iter().take(SHOWN).map(ToString::to_string).collect();

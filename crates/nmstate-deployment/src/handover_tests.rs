@@ -1,4 +1,4 @@
-//! Tables of who has the cluster, and a whole take-over with a cluster that is played.
+//! Tables of which operator serves the cluster, and a complete take-over with a simulated cluster.
 
 use serde_json::{Value, json};
 
@@ -73,14 +73,14 @@ impl Cluster {
         }
     }
 
-    /// Does what the plan says, but stops after so many steps: as if killed there.
+    /// Performs the plan, but stops after so many steps, as if killed there.
     fn perform(&mut self, plan: &Plan, steps: usize) {
         let mut left = steps;
         let mut may = || {
             left = left.saturating_sub(1);
             left > 0
         };
-        // As it comes back from the server.
+        // As the server returns it.
         let record = plan.record.as_ref().map(|record| Record::parse(&record.data()).unwrap());
         assert_eq!(record, plan.record, "what was written is not written again");
         if record.is_some() && record != self.record {
@@ -122,7 +122,7 @@ impl Cluster {
         }
     }
 
-    /// What OLM and the add-ons do of their own accord.
+    /// What OLM and the add-ons do by themselves.
     fn others_act(&mut self) {
         let installers = self.others().installers;
         let wants = |kind| installers.iter().any(|it: &Installer| it.kind == kind);
@@ -135,7 +135,7 @@ impl Cluster {
         }
     }
 
-    /// Looks again and again, each time killed after so many steps, until nothing changes.
+    /// Decides repeatedly, each time killed after so many steps, until nothing changes.
     fn settle(&mut self, wish: Wish, steps: usize) -> HandoverState {
         for _ in 0..50 {
             let plan = plan(wish, &self.others(), self.record.as_ref());
@@ -201,7 +201,7 @@ fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
     assert!(message.contains("remove the field spec.nmstate of the NetworkAddonsConfig, or run"));
 }
 
-/// What the operator makes of each moment, by a glance.
+/// The state that the operator derives at each step, from what runs only.
 #[test]
 fn the_operator_deploys_only_once_the_other_one_is_gone() {
     let mut cluster = Cluster::with(&[subscription(), version()]);
@@ -215,7 +215,7 @@ fn the_operator_deploys_only_once_the_other_one_is_gone() {
     cluster.perform(&first, 99);
     let HandoverState::TakingOver { message } = at(&cluster, Wish::TakeOver) else { panic!() };
     assert!(message.contains("waiting for the operator o to end"), "{message}");
-    // Its operator ended; what it left goes while ours is deployed.
+    // Its operator ended; its leftovers are removed while ours is deployed.
     cluster.others_act();
     cluster.leftovers[0].is_going = true;
     let cleared = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
@@ -233,13 +233,13 @@ fn the_operator_deploys_only_once_the_other_one_is_gone() {
 fn a_change_of_mind_in_the_middle_is_followed() {
     for steps in 1..6 {
         let mut cluster = Cluster::with(&[subscription(), version()]);
-        // Part of the way there, and back.
+        // A part of the take-over, and the give-back.
         let first = plan(Wish::TakeOver, &cluster.others(), None);
         cluster.perform(&first, steps);
         cluster.others_act();
         assert!(matches!(cluster.settle(Wish::Leave, 99), HandoverState::Theirs { .. }));
         assert!(cluster.record.is_none() && cluster.is_running);
-        // There, part of the way back, and there again.
+        // A take-over, a part of the give-back, and a take-over again.
         cluster.settle(Wish::TakeOver, 99);
         let back = plan(Wish::Leave, &cluster.others(), cluster.record.as_ref());
         cluster.perform(&back, steps);
@@ -259,7 +259,7 @@ fn what_was_installed_again_by_somebody_else_is_not_fought() {
     let HandoverState::Theirs { message } = state else { panic!("{state:?}") };
     assert!(message.starts_with("The operator o is back after"), "{message}");
     assert!(!cluster.ours && cluster.is_running);
-    // Its removal is enough to go on.
+    // Its removal is enough to continue.
     cluster.objects.clear();
     cluster.is_running = false;
     assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
@@ -289,7 +289,7 @@ fn what_nobody_can_install_again_is_not_removed() {
     let HandoverState::Theirs { message } = &plan.state else { panic!("{plan:?}") };
     assert!(message.contains("neither by a Subscription nor by the network add-ons"), "{message}");
     assert!(plan.record.is_none() && plan.clear.is_empty());
-    // Once it is gone by hand, the take-over goes on, and there is nothing to give back.
+    // Once it is removed by hand, the take-over continues, and there is nothing to give back.
     cluster.is_running = false;
     assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
     assert_eq!(cluster.settle(Wish::Leave, 99), HandoverState::Ours { remark: None });

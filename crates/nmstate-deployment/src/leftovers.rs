@@ -1,5 +1,6 @@
-//! What kubernetes-nmstate puts into a cluster, and in which order it goes when its operator is
-//! gone. Its CRDs, what people made of them, and its namespaces are none of it.
+//! The objects that kubernetes-nmstate creates in a cluster, and the order in which they are
+//! removed after its operator. Its CRDs, their objects that users created, and its namespaces are
+//! not among them.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use std::fmt;
 pub enum Found {
     /// Anywhere in the cluster, under these names.
     Cluster(&'static [&'static str]),
-    /// In its namespaces, under these names. Nobody may read everybody's objects of this kind.
+    /// In its namespaces, under these names. Objects of this kind may not be read in all namespaces.
     Named(&'static [&'static str]),
     /// In its namespaces: whatever an `NMState` owns. Names differ from version to version.
     Owned,
@@ -25,20 +26,20 @@ pub struct Kind {
     pub stage: Stage,
 }
 
-/// When something goes.
+/// When an object is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// What others call: without it nobody waits for pods that are about to end.
+    /// What others call: without it no client waits for pods that are about to end.
     Front,
     /// What runs pods.
     Workload,
-    /// What those pods need to the last: a handler in the middle of a change that loses its rights
-    /// takes a good change back.
+    /// What those pods need until they end: a handler in the middle of a change that loses its
+    /// permissions rolls a good change back.
     Rest,
 }
 
 const CLUSTER_ROLES: Found = Found::Cluster(&["nmstate-handler", "nmstate-cluster-reader"]);
-/// The names of its rules of admission, and of their bindings.
+/// The names of its admission policies, and of their bindings.
 pub(crate) const ADMISSION: [&str; 2] =
     ["nncp-validation-policy", "nncp-validation-policy-binding"];
 /// The name of its webhooks.
@@ -47,7 +48,7 @@ pub(crate) const WEBHOOKS: [&str; 1] = ["nmstate"];
 pub const CONSOLE_PLUGIN: &str = "nmstate-console-plugin";
 pub(crate) const CONFIG_MAPS: [&str; 3] = ["nmstate-tls-config", "nginx-conf", "nmstate-config"];
 
-/// All kinds, in the order in which they go.
+/// All kinds, in the order of removal.
 pub const KINDS: [Kind; 18] = {
     use Found::{Cluster, Named, Owned};
     use Stage::{Front, Rest, Workload};
@@ -109,7 +110,7 @@ pub const KINDS: [Kind; 18] = {
     ]
 };
 
-/// The console's own settings: of them only the mention of the plugin is a leftover.
+/// The console's own settings: only the entry of the plugin is a leftover.
 pub const CONSOLE: Kind = Kind {
     group: "operator.openshift.io",
     version: "v1",
@@ -123,10 +124,10 @@ pub const CONSOLE: Kind = Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     pub kind: &'static Kind,
-    /// Empty for what belongs to none.
+    /// Empty for objects without a namespace.
     pub namespace: String,
     pub name: String,
-    /// Which object was seen: another one that takes its name is not meant.
+    /// The object that was observed: another one with the same name is not affected.
     pub uid: String,
     /// It is being deleted already.
     pub is_going: bool,
@@ -143,7 +144,7 @@ impl fmt::Display for Leftover {
     }
 }
 
-/// Puts leftovers into the order in which they go, each once.
+/// Sorts leftovers in the order of removal, each once.
 pub fn sort(left: &mut Vec<Leftover>) {
     let place = |left: &Leftover| KINDS.iter().position(|kind| kind == left.kind);
     left.sort_by_key(|left| (place(left), left.namespace.clone(), left.name.clone()));
@@ -152,7 +153,7 @@ pub fn sort(left: &mut Vec<Leftover>) {
     });
 }
 
-/// What may go now: everything, once no pods of theirs run any more.
+/// What may be removed now: everything, once no pods of theirs run any more.
 pub(crate) fn may_go(left: &[Leftover]) -> Vec<Leftover> {
     let last = if workloads(left).next().is_some() { Stage::Workload } else { Stage::Rest };
     let now = |left: &&Leftover| left.kind.stage <= last && !left.is_going;
@@ -194,7 +195,7 @@ mod tests {
             ["ClusterRole", "DaemonSet", "MutatingWebhookConfiguration"].map(left).to_vec();
         sort(&mut all);
         assert_eq!(names(&may_go(&all)), ["MutatingWebhookConfiguration", "DaemonSet"]);
-        // The handlers are ending; their rights wait.
+        // The handlers are ending; their permissions are kept until then.
         all[1].is_going = true;
         assert_eq!(names(&may_go(&all)), ["MutatingWebhookConfiguration"]);
         all.remove(1);

@@ -1,4 +1,4 @@
-//! Names of what we put into a cluster.
+//! Names of the objects that we create in a cluster.
 
 /// Everything of ours that belongs to a namespace is in this one, but not in clusters whose
 /// control plane is hosted elsewhere: there the operator and the coordinator are beside it.
@@ -10,23 +10,22 @@ pub const CLUSTER_OPERATOR: &str = "nmstate";
 pub const HANDLER: &str = "nmstate-handler";
 /// The coordinator: its Deployment, service account and lease.
 pub const COORDINATOR: &str = "nmstate-coordinator";
-/// What the operator must remember across restarts.
+/// The state that the operator keeps across restarts.
 pub const MEMORY: &str = "nmstate-operator-memory";
 /// What was taken over from another operator, to be given back.
 pub const TAKEN_OVER: &str = "nmstate-operator-taken-over";
-/// Nodes for which a policy was made of their document, and its name. A policy that somebody
-/// deleted is not made again.
+/// Nodes for which a policy was created from their document, and its name. A policy that was deleted is
+/// not created again.
 pub const ADOPTED_NODES: &str = "nmstate-operator-adopted";
-/// On every object of ours: which part it is.
+/// On every object of ours: its component.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
-/// On every object of ours: that it is ours.
+/// On every object of ours: marks it as ours.
 pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 pub const PART_OF: &str = "nmstate-operator";
 
-/// Health of the operator and the coordinator, asked for by the kubelet of their node.
+/// Health of the operator and the coordinator, probed by the kubelet of their node.
 pub const HEALTH_PORT: u16 = 8081;
-/// Metrics of the operator and the coordinator. Those of handlers are where the `NMState` says.
+/// Metrics of the operator and the coordinator. The port of handlers is set in the `NMState`.
 pub const METRICS_PORT: u16 = 8443;
-/// Health of handlers, on the loopback of their node: they share its network with everybody else
-/// there.
+/// Health of handlers, on the loopback of their node: they share its network with other programs.
 pub const HANDLER_HEALTH_PORT: u16 = 29089;

@@ -1,5 +1,5 @@
-//! What the operator deploys when policies are wanted: handlers on nodes, one coordinator, and what
-//! they may do. Objects as values; nothing is applied here.
+//! What the operator deploys when policies are enabled: handlers on nodes, one coordinator, and
+//! their permissions. Objects as values; nothing is applied here.
 
 mod access;
 mod coordinator;
@@ -29,19 +29,19 @@ pub enum ControlPlane {
     Hosted,
 }
 
-/// All that decides what the operand looks like.
+/// All input that determines the operand.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
     pub spec: &'a NMStateSpec,
     pub image: &'a str,
     pub version: &'a str,
     pub control_plane: ControlPlane,
-    /// Whether changes of policies that do not ask for anything end with the next reboot.
+    /// Whether changes of policies without their own setting are lost at the next reboot.
     pub memory_only: bool,
     metrics: Option<Metrics>,
 }
 
-/// Where handlers serve metrics, and under which terms all parts do.
+/// Where handlers serve metrics, and the TLS settings of all components.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Metrics {
     handlers: SocketAddr,
@@ -75,7 +75,7 @@ impl<'a> Wanted<'a> {
         Self { memory_only, ..self }
     }
 
-    /// Metrics are served under these terms; without any, they are not served.
+    /// Metrics are served with these TLS settings; without any, they are not served.
     pub fn with_tls(mut self, tls: Option<&TlsSettings>) -> Self {
         let terms = self.metrics.take().zip(tls.cloned());
         self.metrics = terms.map(|(metrics, tls)| Metrics { tls, ..metrics });
@@ -83,7 +83,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Where handlers serve metrics; `0` is nowhere. As in Go, no address means all of them.
+/// Where handlers serve metrics; `0` disables it. As in Go, no address means all of them.
 fn bind_address(bind: &str) -> Result<Option<SocketAddr>, BindAddressError> {
     if bind == "0" {
         return Ok(None);
@@ -100,7 +100,7 @@ fn bind_address(bind: &str) -> Result<Option<SocketAddr>, BindAddressError> {
         .ok_or_else(|| BindAddressError { address: bind.chars().take(80).collect() })
 }
 
-/// Every object, in the order in which they are applied: rights before those who need them.
+/// Every object, in the order in which they are applied: permissions before their users.
 pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
     let mut objects = access::handler();
     objects.extend([handler::service(wanted), handler::daemon_set(wanted)]);
@@ -128,7 +128,7 @@ pub fn everything(is_hosted: bool) -> Vec<Value> {
     objects(&Wanted { spec: &spec, image: "", version: "", control_plane, memory_only, metrics })
 }
 
-/// What the coordinator makes for itself, and leaves behind when it goes.
+/// What the coordinator creates for itself, and leaves behind when it is removed.
 pub fn lease() -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -142,7 +142,7 @@ pub fn cluster_names() -> [String; 2] {
     access::cluster_names()
 }
 
-/// The rights that whoever deploys all this must have, to give them.
+/// The permissions that the operator must have to grant them to what it deploys.
 pub(crate) fn rules_to_pass_on() -> Vec<Value> {
     let rules = [access::handler_rules(), access::coordinator_rules()];
     rules.into_iter().filter_map(|rules| rules.as_array().cloned()).flatten().collect()

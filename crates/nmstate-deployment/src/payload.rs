@@ -1,5 +1,5 @@
-//! What a release payload brings along: files that the cluster-version operator applies in the
-//! order of their names. Objects as values; nothing is written here.
+//! The content of a release payload: files that the cluster-version operator applies in the order
+//! of their names. Objects as values; nothing is written here.
 
 mod access;
 mod deployment;
@@ -54,8 +54,8 @@ pub fn files() -> Vec<PayloadFile> {
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),
         self_managed("50", "05", "service", vec![deployment::service()]),
         self_managed("50", "06", "deployment", vec![deployment::deployment()]),
-        // The cluster-version operator of a hosted cluster must not wait for it: what reports there is
-        // deployed beside the control plane, and creates it.
+        // The cluster-version operator of a hosted cluster must not wait for it: the operator that
+        // reports it is deployed beside the control plane, and creates it.
         self_managed("50", "07", "clusteroperator", vec![cluster_operator()]),
         everywhere("90", "01", "monitoring", monitoring::objects()),
         self_managed("90", "02", "monitoring-control-plane", monitoring::control_plane()),
@@ -66,7 +66,7 @@ pub fn files() -> Vec<PayloadFile> {
 }
 
 /// What runs in the management cluster, in the namespace of one hosted control plane. The operator
-/// of hosted control planes applies it; it is no part of what the cluster-version operator reads.
+/// of hosted control planes applies it; the cluster-version operator does not read it.
 pub fn hosted_files(namespace: &str) -> Vec<PayloadFile> {
     // By name, as the others. Management clusters without the API of the Prometheus operator do not get
     // the first one.
@@ -162,7 +162,7 @@ fn namespace() -> Value {
     })
 }
 
-/// The cluster-version operator makes it without its status and waits for these versions.
+/// The cluster-version operator creates it without its status and waits for these versions.
 fn cluster_operator() -> Value {
     json!({
         "apiVersion": "config.openshift.io/v1",
@@ -176,7 +176,7 @@ fn cluster_operator() -> Value {
     })
 }
 
-/// What to collect when something is wrong. An empty name stands for all of the resource.
+/// What to collect for the analysis of a failure. An empty name means all objects of the resource.
 pub(crate) fn related_objects() -> Value {
     let object = |group: &str, resource: &str, name: &str| json!({ "group": group, "resource": resource, "name": name });
     json!([
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(crds.len(), 4);
         for file in crds {
             let annotations = file.objects[0]["metadata"]["annotations"].as_object().unwrap();
-            // Nothing but profiles: no capability, no feature set could keep the CRD away.
+            // Only profiles: no capability and no feature set may exclude the CRD.
             let names: BTreeSet<_> = annotations.keys().cloned().collect();
             assert_eq!(names, every, "{}", file.name);
         }

@@ -1,24 +1,24 @@
-//! What kind of cluster this is, from its Infrastructure object.
+//! The kind of the cluster, from its Infrastructure object.
 
 use serde_json::Value;
 
 use crate::operand::ControlPlane;
 
-/// The platform and the shape of a cluster. Both may change while the operator runs.
+/// The platform and the topology of a cluster. Both may change while the operator runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
-    /// As in `status.platformStatus.type`: `BareMetal`, `AWS`, `None`. Empty while nobody said.
+    /// As in `status.platformStatus.type`: `BareMetal`, `AWS`, `None`. Empty while it is unknown.
     pub name: String,
     pub control_plane: ControlPlane,
 }
 
 impl Platform {
-    /// Reads an Infrastructure object. What it does not say is the most usual.
+    /// Reads an Infrastructure object. Missing fields get the most common value.
     pub fn of(infrastructure: &Value) -> Self {
         let status = &infrastructure["status"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let name = match text(&status["platformStatus"]["type"]) {
-            // Clusters of old have it here.
+            // Old clusters have it here.
             empty if empty.is_empty() => text(&status["platform"]),
             name => name,
         };

@@ -1,4 +1,4 @@
-//! How far the cluster is with what it was told to run, and whether it runs well.
+//! The progress of the roll-out, and whether its components are healthy.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What is known of the operand's pods.
+/// The observed state of the operand's pods.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rollout {
     pub handlers: Option<DaemonSet>,
@@ -23,7 +23,7 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandlerPod {
     pub node: String,
-    /// Identifies the version of the DaemonSet that it was made of.
+    /// Identifies the version of the DaemonSet that it was created from.
     pub revision: String,
     pub is_ready: bool,
     /// Whether it is being deleted.
@@ -66,7 +66,7 @@ const REVISION: &str = "controller-revision-hash";
 /// Names in a message. More are counted.
 const MOST_NAMES: usize = 5;
 
-/// One name for all that is deployed: it changes when any object does.
+/// A fingerprint of everything that is deployed: it changes when any object does.
 fn fingerprint(objects: &[Value]) -> String {
     let mut hash = Sha256::new();
     for object in objects {
@@ -96,8 +96,8 @@ fn bears(metadata: &ObjectMeta, fingerprint: &str) -> bool {
 }
 
 impl Rollout {
-    /// What is missing before everything of this fingerprint runs, in words. A few handlers may be
-    /// away: among many nodes one always restarts.
+    /// What is missing before everything of this fingerprint runs, as text. A few handlers may be
+    /// unavailable: among many nodes one always restarts.
     pub fn missing(&self, fingerprint: &str, with_coordinator: bool) -> Option<String> {
         self.handlers_missing(fingerprint)
             .or_else(|| with_coordinator.then(|| self.coordinator_missing(fingerprint))?)
@@ -144,7 +144,7 @@ impl Rollout {
         down.cloned().collect()
     }
 
-    /// Nodes that are ready while their handler is not, with the reason where it is known.
+    /// Nodes that are ready while their handler is not, with the reason if it is known.
     pub fn handlers_not_ready(&self) -> Vec<String> {
         let is_up = |node: &str| !self.down.contains(node);
         let ready: BTreeSet<&str> =
@@ -160,7 +160,7 @@ impl Rollout {
         waiting.map(name).collect()
     }
 
-    /// How many handlers stay as they are because their nodes are down. A handler that is being
+    /// How many handlers are not updated because their nodes are down. A handler that is being
     /// replaced is not counted: its node is up.
     fn cannot_be_updated(&self, updated: i32) -> i32 {
         let (down, up): (Vec<&HandlerPod>, Vec<&HandlerPod>) =
@@ -171,7 +171,7 @@ impl Rollout {
         }
         let is_new = |pod: &&&HandlerPod| !pod.is_going && pod.revision == newest;
         let new = up.len() + down.iter().filter(is_new).count();
-        // Otherwise all of them are of the former version, and the update has not begun.
+        // Otherwise all of them are of the previous version, and the update has not begun.
         let is_newest = count(new) == updated;
         let stale: BTreeSet<&str> =
             down.iter().filter(|pod| !is_new(pod)).map(|pod| pod.node.as_str()).collect();

@@ -1,18 +1,18 @@
-//! What TLS our metrics ports speak: versions, cipher suites and groups, under the names that
-//! clusters give them.
+//! The TLS settings of our metrics ports: versions, cipher suites and groups, under the names that
+//! clusters use.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of TLS that we can speak. There is no older one.
+/// A version of TLS that we support. There is no older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
     Tls12,
     Tls13,
 }
 
-/// A cipher suite of TLS 1.2 that we can speak. Those of TLS 1.3 are not chosen: whoever speaks
-/// that version has all of them.
+/// A cipher suite of TLS 1.2 that we support. Those of TLS 1.3 cannot be configured: that version
+/// always has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CipherSuite {
     EcdheEcdsaAes128GcmSha256,
@@ -23,7 +23,7 @@ pub enum CipherSuite {
     EcdheRsaChacha20Poly1305,
 }
 
-/// A group for the exchange of keys that we can speak.
+/// A key exchange group that we support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     X25519Mlkem768,
@@ -33,7 +33,7 @@ pub enum Group {
     Secp256r1Mlkem768,
 }
 
-/// A name that none of ours is.
+/// A name that we do not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is none that this program speaks; it speaks {}", known.join(", "))]
 pub struct UnknownName {
@@ -62,7 +62,7 @@ impl CipherSuite {
         Self::EcdheRsaChacha20Poly1305,
     ];
 
-    /// As IANA registered it, and as flags of Kubernetes' own programs have it.
+    /// As registered by IANA, and as used in flags of Kubernetes' own programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EcdheEcdsaAes128GcmSha256 => "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -74,7 +74,7 @@ impl CipherSuite {
         }
     }
 
-    /// As OpenSSL has it, and with it the cluster's TLS security profile.
+    /// As used by OpenSSL, and by the cluster's TLS security profile.
     pub(crate) const fn openssl_name(self) -> &'static str {
         match self {
             Self::EcdheEcdsaAes128GcmSha256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -134,8 +134,8 @@ by_name!(TlsVersion);
 by_name!(CipherSuite);
 by_name!(Group);
 
-/// What is spoken. Something always is: without a suite of TLS 1.2 it is TLS 1.3 alone, and there is
-/// at least one group.
+/// The settings in use. They are never empty: without a suite of TLS 1.2 it is TLS 1.3 alone, and
+/// there is at least one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSettings {
     suites: Vec<CipherSuite>,
@@ -148,8 +148,8 @@ pub struct TlsSettings {
 pub struct NoGroup;
 
 impl TlsSettings {
-    /// TLS 1.2 is spoken where `minimum` allows it and there is a suite for it. Names that come
-    /// twice count once; the order is kept.
+    /// TLS 1.2 is enabled if `minimum` allows it and there is a suite for it. Duplicate names count
+    /// once; the order is kept.
     pub fn new(
         minimum: TlsVersion,
         suites: impl IntoIterator<Item = CipherSuite>,
@@ -179,7 +179,7 @@ impl TlsSettings {
         &self.suites
     }
 
-    /// The most wanted first.
+    /// In the order of preference.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
@@ -198,7 +198,7 @@ impl TlsSettings {
     }
 }
 
-/// Everything we can speak that the profile Intermediate allows, which is the default of clusters.
+/// Everything we support that the profile Intermediate allows, which is the default of clusters.
 impl Default for TlsSettings {
     fn default() -> Self {
         Self { suites: CipherSuite::ALL.into(), groups: Group::PREDEFINED.into() }

@@ -1,8 +1,8 @@
-//! The cluster's TLS security profile: what the APIServer `cluster` says about it, as far as we can
-//! honour it.
+//! The cluster's TLS security profile: the settings of the APIServer `cluster`, as far as we can
+//! honour them.
 //!
-//! What is older or weaker than anything we speak is left out, as the API allows. What would leave
-//! clients without a connection that they were promised is said.
+//! Settings that are older or weaker than anything we support are left out, as the API allows. A
+//! setting whose absence would prevent connections that clients expect is reported.
 
 use nmstate_api::condition::{Condition, ConditionStatus};
 use nmstate_api::{NMStateConditionType, NMStateReason};
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::tls::{CipherSuite, Group, TlsSettings, TlsVersion};
 
-/// What becomes of the profile.
+/// The settings that result from the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsProfile {
-    /// What is spoken. Without it nothing is: better no metrics than metrics under terms that
-    /// nobody agreed to.
+    /// The settings in use. Without them, metrics are not served: they are never served with
+    /// settings that the profile does not allow.
     pub settings: Option<TlsSettings>,
-    /// What cannot be honoured, in words.
+    /// What cannot be honoured, as text.
     pub not_honoured: Option<String>,
 }
 
-/// That of a cluster that says nothing: Intermediate.
+/// The profile of a cluster without a setting: Intermediate.
 impl Default for TlsProfile {
     fn default() -> Self {
         Self::full(TlsSettings::default())
@@ -33,10 +33,10 @@ impl TlsProfile {
         let profile = &api_server["spec"]["tlsSecurityProfile"];
         let custom = &profile["custom"];
         match profile["type"].as_str() {
-            // Versions and suites that Old has beside those of Intermediate are none of ours.
+            // We support none of the versions and suites that Old has in addition to Intermediate.
             None | Some("" | "Intermediate" | "Old") => Self::default(),
             Some("Modern") => Self::full(TlsSettings::default().without_tls12()),
-            // The API server itself then goes by the default.
+            // The API server itself then uses the default.
             Some("Custom") if !custom.is_object() => Self::default(),
             Some("Custom") => Self::custom(custom),
             Some(other) => {
@@ -45,8 +45,8 @@ impl TlsProfile {
         }
     }
 
-    /// Conditions of an `NMState`, with what is to be said about this. Metrics are not what handlers
-    /// are there for: nothing else is worse for it.
+    /// Conditions of an `NMState`, with the message about this profile. Handlers do not depend on
+    /// metrics: no other condition is affected.
     pub(crate) fn noted(&self, conditions: Vec<Condition>) -> Vec<Condition> {
         let degraded: &str = NMStateConditionType::Degraded.into();
         let note = |held: Condition| match &self.not_honoured {
@@ -91,7 +91,7 @@ impl TlsProfile {
                 "None of the groups of the custom TLS profile can be offered; {known} could be"
             ));
         };
-        // Names of TLS 1.3 are of no account: whoever speaks it has all of its suites.
+        // Names of TLS 1.3 are ignored: that version always has all of its suites.
         let for_tls12 = named
             .iter()
             .any(|name| !name.starts_with("TLS_AES_") && !name.starts_with("TLS_CHACHA20_"));
@@ -104,7 +104,7 @@ impl TlsProfile {
     }
 }
 
-/// Profiles name suites as OpenSSL does; people also write what IANA registered.
+/// Profiles use OpenSSL's names of suites; users also write the names registered by IANA.
 fn suite(name: &str) -> Option<CipherSuite> {
     CipherSuite::ALL.into_iter().find(|suite| suite.openssl_name() == name || suite.name() == name)
 }
@@ -113,7 +113,7 @@ fn texts(list: &Value) -> Vec<&str> {
     list.as_array().map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
 }
 
-/// What others wrote, bounded.
+/// Text of others, bounded.
 fn quoted(text: &str) -> String {
     format!("{:?}", text.chars().take(40).collect::<String>())
 }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_custom_profile_is_narrowed_to_what_we_speak() {
-        // The example in the API's own words.
+        // The example of the API documentation.
         let example = custom(
             "VersionTLS11",
             &[
@@ -209,7 +209,7 @@ mod tests {
         let lost = custom("VersionTLS12", &["AES128-SHA", "DES-CBC3-SHA"]);
         assert_eq!(spoken(&lost), (TlsVersion::Tls13, vec![]));
         assert!(lost.not_honoured.unwrap().contains("metrics need TLS 1.3"));
-        // Whoever names none for TLS 1.2, or does not want it, loses nothing.
+        // A profile without suites for TLS 1.2, or without TLS 1.2, is honoured completely.
         assert_eq!(custom("VersionTLS12", &["TLS_AES_128_GCM_SHA256"]).not_honoured, None);
         assert_eq!(custom("VersionTLS13", &["AES128-SHA"]).not_honoured, None);
     }

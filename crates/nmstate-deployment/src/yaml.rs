@@ -1,4 +1,4 @@
-//! Objects as YAML that is the same every time: keys in the order of their letters.
+//! Objects as deterministic YAML: keys in alphabetical order.
 
 use serde_json::{Map, Value};
 

@@ -24,7 +24,7 @@ pub const INDEX: &str = "index.json";
 /// The name of the network state in a collection.
 pub const STATE: &str = "nmstate.json";
 
-/// What was collected, in the order it was.
+/// What was collected, in the order of the collection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
@@ -40,12 +40,12 @@ pub struct Index {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// Where it is in the collection; absent when there is nothing.
+    /// Its path in the collection; absent if it could not be collected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The file or command line it came from.
     pub source: String,
-    /// Why there is nothing, or how a command ended when not well.
+    /// Why it could not be collected, or how a command failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -36,12 +36,12 @@ impl Kind {
     }
 }
 
-/// Values that are secret, from all files that hold any.
+/// Secret values of all files.
 #[derive(Debug, Default)]
 pub struct Secrets(BTreeSet<String>);
 
 impl Secrets {
-    /// Learns the secret values of a file.
+    /// Adds the secret values of a file.
     pub fn learn(&mut self, path: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let mut found = Vec::new();
@@ -131,7 +131,7 @@ fn leaves(node: &Node, is_hidden: bool, found: &mut Vec<Leaf>) {
 }
 
 /// A document with its secret values replaced in place. Where a value is written in a way that cannot
-/// be replaced safely, such as a block of lines or an alias, the document is shown as JSON; one that is
+/// be replaced safely, such as a block of lines or an alias, the document is converted to JSON; one that is
 /// not YAML and names a secret is not collected.
 fn document(text: &str) -> String {
     let loaded = load_all(text, Keys::Exact);
@@ -155,8 +155,9 @@ fn document(text: &str) -> String {
     {
         return comments(&masked);
     }
-    let shown = roots().map(|root| serde_json::to_string_pretty(&hidden(root)).unwrap_or_default());
-    format!("# shown as JSON, to hide secrets\n{}\n", shown.collect::<Vec<_>>().join("\n---\n"))
+    let redacted =
+        roots().map(|root| serde_json::to_string_pretty(&hidden(root)).unwrap_or_default());
+    format!("# shown as JSON, to hide secrets\n{}\n", redacted.collect::<Vec<_>>().join("\n---\n"))
 }
 
 /// Hides secrets in comments, which are not part of the tree.
@@ -168,7 +169,7 @@ fn comments(text: &str) -> String {
     text.split_inclusive('\n').map(hide).collect()
 }
 
-/// Replaces values at their places. `None` where the notation does not allow it.
+/// Replaces values at their positions. `None` if the notation does not allow it.
 fn mask(text: &str, found: &[Leaf]) -> Option<String> {
     let mut places = Vec::new();
     for Leaf { at, text: value } in found {
@@ -190,7 +191,7 @@ fn mask(text: &str, found: &[Leaf]) -> Option<String> {
     Some(masked)
 }
 
-/// Whether a masked document has no secret any more, read as a document and as text.
+/// Whether a masked document contains no secret, read as a document and as text.
 fn is_clean(masked: &str, found: &[Leaf]) -> bool {
     let mut left = Vec::new();
     for loaded in load_all(masked, Keys::Exact) {
@@ -209,7 +210,7 @@ fn quoted(raw: &str, quote: char) -> Option<usize> {
             characters.next();
         } else if character == quote {
             match characters.peek() {
-                // Two single quotes stand for one.
+                // Two single quotes are an escaped one.
                 Some((_, '\'')) if quote == '\'' => drop(characters.next()),
                 _ => return Some(index + character.len_utf8()),
             }
@@ -218,7 +219,7 @@ fn quoted(raw: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Where a line and column are in the text.
+/// The byte offset of a line and column in the text.
 fn offset(text: &str, at: Position) -> Option<usize> {
     let line = match at.line.checked_sub(1)? {
         0 => 0,
@@ -263,38 +264,38 @@ fn keyfile_secrets(text: &str) -> impl Iterator<Item = &str> {
 
 fn keyfile(text: &str) -> String {
     let mut section = "";
-    let mut shown = String::new();
+    let mut redacted = String::new();
     for line in text.split_inclusive('\n') {
         match keyfile_entry(&mut section, line) {
             Some((key, _)) => {
                 let end = if line.ends_with('\n') { "\n" } else { "" };
-                shown.push_str(&format!("{key}={HIDDEN}{end}"));
+                redacted.push_str(&format!("{key}={HIDDEN}{end}"));
             }
-            None => shown.push_str(line),
+            None => redacted.push_str(line),
         }
     }
-    shown
+    redacted
 }
 
 /// A line of any text, with the values of secret keys replaced, wherever they are in it, and without
-/// the user of an URL.
+/// the user of a URL.
 fn line(line: &str) -> String {
     let line = &without_url_user(line);
-    let mut shown = String::new();
+    let mut redacted = String::new();
     let mut rest = line.as_str();
     while let Some((before, key, after)) = next_secret(rest) {
-        shown.push_str(before);
-        shown.push_str(key);
+        redacted.push_str(before);
+        redacted.push_str(key);
         let value = after.trim_start_matches([' ', '\t']);
-        shown.push_str(&after[..after.len() - value.len()]);
-        let length = value_length(value, is_in_braces(&shown), key.ends_with(':'));
+        redacted.push_str(&after[..after.len() - value.len()]);
+        let length = value_length(value, is_in_braces(&redacted), key.ends_with(':'));
         if length > 0 {
-            shown.push_str(HIDDEN);
+            redacted.push_str(HIDDEN);
         }
         rest = &value[length..];
     }
-    shown.push_str(rest);
-    shown
+    redacted.push_str(rest);
+    redacted
 }
 
 /// The text up to the next secret key, the key with its separator, and the text after it.
@@ -332,22 +333,22 @@ fn is_in_braces(text: &str) -> bool {
 }
 
 fn without_url_user(line: &str) -> String {
-    let mut shown = String::new();
+    let mut redacted = String::new();
     let mut rest = line;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
-        shown.push_str(before);
+        redacted.push_str(before);
         let host = after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
         match after[..host].rfind('@') {
             Some(user) => {
-                shown.push_str(HIDDEN);
+                redacted.push_str(HIDDEN);
                 rest = &after[user..];
             }
             None => rest = after,
         }
     }
-    shown.push_str(rest);
-    shown
+    redacted.push_str(rest);
+    redacted
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where a collection goes: a folder, or a tar archive on standard output.
+//! Where a collection is written: a folder, or a tar archive on standard output.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ enum Target {
     Archive { archive: Box<tar::Builder<Stdout>>, top: String },
 }
 
-// An archive under way has no representation for logs.
+// An unfinished archive has no representation for logs.
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.target {
@@ -32,7 +32,7 @@ impl Sink {
     /// `top`.
     ///
     /// # Errors
-    /// If the folder cannot be made, or has something in it.
+    /// If the folder cannot be created, or is not empty.
     pub fn new(output: &Path, top: &str) -> Result<Self> {
         if output == Path::new("-") {
             let archive = Box::new(tar::Builder::new(io::stdout()));

@@ -1,4 +1,4 @@
-//! Whom the API server must prove to be: a connection alone shows no more than a load balancer.
+//! Verification of the API server's identity: a connection alone may reach only a load balancer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use crate::message::Message;
 use crate::probe::Endpoint;
 
-/// The authorities by which an API server proves who it is.
+/// The CAs with which the certificate of an API server is verified.
 #[derive(Clone)]
 pub struct ApiTrust {
     connector: TlsConnector,
@@ -25,13 +25,13 @@ impl std::fmt::Debug for ApiTrust {
     }
 }
 
-/// Authorities that cannot be used.
+/// CAs that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("reading the certificate authorities of the API server")]
 pub struct ApiTrustError(#[from] rustls::Error);
 
 impl ApiTrust {
-    /// Trusts these authorities, as DER.
+    /// Trusts these CAs, as DER.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ mod tests {
         server: Arc<ServerConfig>,
     }
 
-    /// An authority and a server for 127.0.0.1 that it vouches for.
+    /// A CA and a server for 127.0.0.1 with a certificate of it.
     fn authority() -> Authority {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();

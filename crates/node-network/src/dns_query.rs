@@ -1,11 +1,11 @@
-//! The smallest DNS question, and whether a packet answers it (RFC 1035 §4).
+//! The smallest DNS query, and whether a packet is a response to it (RFC 1035 §4).
 
 const TYPE_A: u16 = 1;
 const CLASS_IN: u16 = 1;
 const RECURSION_DESIRED: u8 = 0b0000_0001;
 const RESPONSE: u8 = 0b1000_0000;
 
-/// A question for the IPv4 address of `name`, or nothing when that is no host name.
+/// A query for the IPv4 address of `name`; none if that is not a host name.
 pub(crate) fn encode(id: u16, name: &str) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(18 + name.len());
     packet.extend(id.to_be_bytes());
@@ -27,13 +27,13 @@ pub(crate) fn encode(id: u16, name: &str) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// Whether `packet` is an answer to the question `id`. What it says does not matter: a
-/// server that knows no such name has been reached all the same.
+/// Whether `packet` is a response to the query `id`. Its content does not matter: a server that does not
+/// have the name responds nevertheless.
 pub(crate) fn answers(packet: &[u8], id: u16) -> bool {
     packet.len() >= 12 && packet[..2] == id.to_be_bytes() && packet[2] & RESPONSE != 0
 }
 
-/// What the server made of it, in words.
+/// The result in the server's response, as text.
 pub(crate) fn outcome(packet: &[u8]) -> &'static str {
     match packet.get(3).map(|flags| flags & 0x0f) {
         Some(0) => "answered",

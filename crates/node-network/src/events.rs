@@ -1,4 +1,4 @@
-//! Signs that the network of this machine changed: the kernel's and NetworkManager's.
+//! Signals that the network of this machine changed: the kernel's and NetworkManager's.
 //!
 //! They report that something changed, not what. To find that out, read the state.
 
@@ -8,7 +8,7 @@ use rtnetlink::MulticastGroup;
 use zbus::message::Type;
 use zbus::{Connection, MatchRule, MessageStream};
 
-/// What the kernel tells about. Neighbours are left out: they come and go all the time.
+/// The kernel's events to receive. Neighbours are left out: they change all the time.
 const GROUPS: [MulticastGroup; 7] = [
     MulticastGroup::Link,
     MulticastGroup::Ipv4Ifaddr,
@@ -29,7 +29,7 @@ pub enum EventsError {
     Manager(#[source] zbus::Error),
 }
 
-/// A stream with an item for each sign. It ends when one of the two can no longer be heard.
+/// A stream with an item for each signal. It ends when one of the two sources ends.
 pub async fn listen() -> Result<BoxStream<'static, ()>, EventsError> {
     let (connection, handle, messages) =
         rtnetlink::new_multicast_connection(&GROUPS).map_err(EventsError::Kernel)?;

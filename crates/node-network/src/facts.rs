@@ -23,12 +23,12 @@ pub struct Expectation {
     pub demand: Option<Demand>,
 }
 
-/// One thing that must be true.
+/// A condition that must be true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     pub name: FactName,
     pub holds: bool,
-    /// What was seen.
+    /// The observed value.
     pub detail: Message,
 }
 
@@ -37,7 +37,7 @@ pub struct Fact {
 pub enum FactName {
     /// The bridge exists and is up.
     Bridge,
-    /// It has a way out: a port that is a real interface.
+    /// It has an uplink: a port that is a real interface.
     Uplink,
     /// Its internal port is up and among its ports.
     InternalPort,
@@ -159,7 +159,7 @@ impl Expectation {
     }
 
     /// In each family in which the bridge has a default route, no other may be preferred: a route
-    /// left on the former interface would take the traffic. Each family that the document demands
+    /// left on the previous interface would take the traffic. Each family that the document demands
     /// must have one.
     fn carries_the_default_route(&self, state: &NetworkState) -> Fact {
         let routes = default_routes(state);
@@ -290,12 +290,12 @@ fn same_network(found: Option<&str>, wanted: &str) -> bool {
     found == wanted || parse(found).is_some_and(|found| Some(found) == parse(wanted))
 }
 
-/// Whether all facts hold.
+/// Whether all facts are true.
 pub fn all_hold(facts: &[Fact]) -> bool {
     facts.iter().all(|fact| fact.holds)
 }
 
-/// What does not hold, in one line.
+/// The facts that are not true, in one line.
 pub fn failures(facts: &[Fact]) -> String {
     let failed = facts.iter().filter(|fact| !fact.holds).map(|fact| fact.detail.to_string());
     failed.collect::<Vec<_>>().join("; ")
@@ -336,9 +336,9 @@ fn ports(bridge: &OvsBridgeInterface) -> Vec<String> {
     members.collect()
 }
 
-/// Interfaces of the machine by which the bridge leaves it, through a patch into another
-/// bridge if need be. A name that belongs to no device is made an internal port by Open
-/// vSwitch, which is no way out.
+/// Interfaces of the machine through which traffic of the bridge leaves it, if necessary through a
+/// patch port into another bridge. For a name without a device Open vSwitch creates an internal
+/// port, which does not leave the machine.
 fn uplinks(state: &NetworkState, bridge: &OvsBridgeInterface) -> Vec<String> {
     let direct: Vec<String> = system_ports(state, bridge);
     if !direct.is_empty() {

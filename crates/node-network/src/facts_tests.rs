@@ -57,7 +57,7 @@ fn a_node_without_the_bridge_fails_everything_that_needs_it() {
     assert!(facts.iter().all(|fact| !fact.holds), "{facts:?}");
 }
 
-/// Open vSwitch makes an internal port of a name that is no device.
+/// Open vSwitch creates an internal port for a name without a device.
 #[test]
 fn a_misspelt_nic_is_no_uplink() {
     let yaml = GOOD.replace(

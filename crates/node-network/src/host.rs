@@ -15,7 +15,7 @@ use crate::transaction::Network;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;
 
-/// NetworkManager answers within this time, or hangs. Reading 1,500 interfaces takes seconds.
+/// NetworkManager responds within this time, or hangs. Reading 1,500 interfaces takes seconds.
 const STATE_LIMIT: Duration = Duration::from_secs(60);
 
 impl Host {
@@ -34,7 +34,7 @@ impl Host {
 }
 
 impl Host {
-    /// As [`Network::ask`], with API servers that must prove who they are.
+    /// As [`Network::probe`], with API servers whose certificates are verified.
     pub async fn probe_trusted(
         &self,
         requests: &[CheckProbes],
@@ -104,8 +104,9 @@ impl Network for Host {
 }
 
 /// Returns when profiles are on the disk. NetworkManager does not wait for that when it creates the
-/// file of a profile: after a power loss such a file may be empty, and the record of the change is
-/// gone by then. All file systems are synced, as a container does not see that of the profiles.
+/// file of a profile: after a power loss such a file may be empty, and the record of the change has
+/// been removed by then. All file systems are synced, as a container does not see that of the
+/// profiles.
 async fn sync() -> Result<(), NmstateError> {
     let synced = tokio::task::spawn_blocking(rustix::fs::sync).await;
     synced.map_err(|error| NmstateError::new(ErrorKind::Bug, error.to_string()))

@@ -19,8 +19,8 @@
 //! | [`Host`] | the network of this machine | |
 //!
 //! A change is durable: if the program, NetworkManager or the node ends at any moment, the node has
-//! its former network or the confirmed new one after [`recovery::recover`]. Call it when the program
-//! starts, and again until it succeeds:
+//! its previous network or the confirmed new one after [`recovery::recover`]. Call it when the
+//! program starts, and again until it succeeds:
 //!
 //! ```text
 //! let record = RecordFile::new("/var/lib/…/change.json", boot_id);
@@ -50,7 +50,6 @@ pub mod probe;
 mod reach;
 pub mod record;
 pub mod recovery;
-mod revert;
 pub mod settings;
 pub mod transaction;
 pub mod view;
@@ -67,5 +66,4 @@ pub use observe::{ExpectedNetwork, Observation};
 pub use outcome::{Cause, Outcome, Recovery};
 pub use record::{Record, RecordFile};
 pub use recovery::{Recovered, recover};
-pub use revert::revert;
 pub use transaction::{Network, Timing, Transaction};

@@ -1,5 +1,5 @@
-//! Text of bounded length, for reports and status fields. nmstate's errors may
-//! hold whole network states; a report must not grow with them.
+//! Text of bounded length, for reports and status fields. nmstate's errors may contain whole
+//! network states; a report must not grow with them.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl Message {
     pub const LIMIT: usize = 2048;
     const CUT: &str = " … (cut)";
 
-    /// Keeps the beginning of a text that is too long, and says so.
+    /// Truncates a text that is too long, and marks it as truncated.
     pub fn new(text: impl Into<String>) -> Self {
         let mut text = text.into();
         if text.len() > Self::LIMIT {

@@ -1,6 +1,6 @@
-//! Asks the kernel to resolve a neighbour, by ARP or neighbour discovery, and
-//! waits for what it finds. No packets of our own are needed, and the entry that
-//! is looked at is the one traffic will use.
+//! Requests the kernel to resolve a neighbour, by ARP or neighbour discovery, and waits for the
+//! result. No packets of our own are needed, and the entry that is read is the one traffic will
+//! use.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,17 +24,17 @@ pub(crate) enum NeighbourError {
     Netlink(#[source] rtnetlink::Error),
 }
 
-/// What the kernel knows of a neighbour.
+/// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Knowledge {
-    /// It answered, or this link has no addresses to resolve.
+    /// It responded, or this link has no addresses to resolve.
     Resolved,
     Asking,
-    /// It did not answer; the kernel has given up.
+    /// It did not respond; the kernel has given up.
     Silent,
 }
 
-/// Waits until the neighbour answers. The caller sets the deadline; dropping this ends it.
+/// Waits until the neighbour responds. The caller sets the deadline; dropping this ends it.
 pub(crate) async fn resolve(interface: &str, address: IpAddr) -> Result<(), NeighbourError> {
     let (connection, handle, _) = rtnetlink::new_connection().map_err(NeighbourError::Open)?;
     // Ends with the handle.
@@ -52,11 +52,11 @@ async fn resolve_with(
     let index = rustix::net::netdevice::name_to_index(rustix_socket()?, interface)
         .map_err(|_| NeighbourError::NoInterface(interface.to_owned()))?;
     let neighbours = handle.neighbours();
-    // An entry that was true a minute ago says nothing about now.
+    // An old entry may be outdated.
     if let Some(old) = find(&neighbours, index, address).await?
         && knowledge(&old) != Knowledge::Asking
     {
-        // Gone already is as good.
+        // It may have been deleted already.
         let _ = neighbours.del(old).execute().await;
     }
     loop {
@@ -75,7 +75,7 @@ fn rustix_socket() -> Result<rustix::fd::OwnedFd, NeighbourError> {
         .map_err(|error| NeighbourError::Open(error.into()))
 }
 
-/// As `ip neighbour replace … use`: the kernel starts to ask.
+/// As `ip neighbour replace … use`: the kernel starts to resolve it.
 async fn ask(
     neighbours: &NeighbourHandle,
     index: u32,

@@ -21,11 +21,11 @@ const ACTIVATED: u32 = 2;
 const CONNECTION: &str = "org.freedesktop.NetworkManager.Settings.Connection";
 /// NM_SETTINGS_CONNECTION_FLAG_UNSAVED
 const UNSAVED: u32 = 1;
-/// NM_SETTINGS_CONNECTION_FLAG_NM_GENERATED, _VOLATILE and _EXTERNAL: not made by a client.
+/// NM_SETTINGS_CONNECTION_FLAG_NM_GENERATED, _VOLATILE and _EXTERNAL: not created by a client.
 const GENERATED: u32 = 2 | 4 | 8;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Between two requests to activate the same profile.
+/// The interval between two requests to activate the same profile.
 const REQUEST_AGAIN: Duration = Duration::from_secs(5);
 
 /// NetworkManager's name of a checkpoint.
@@ -60,8 +60,8 @@ struct Profile {
 }
 
 impl Profile {
-    /// Whether it is of a device that is there without NetworkManager. Such a profile is saved
-    /// last: with it alone, a NIC would wait for a bridge or bond that no profile defines.
+    /// Whether it is of a device that exists without NetworkManager. Such a profile is saved last:
+    /// with it alone, a NIC would wait for a bridge or bond that no profile defines.
     fn is_hardware(&self) -> bool {
         matches!(self.kind.as_str(), "802-3-ethernet" | "802-11-wireless" | "infiniband")
     }
@@ -142,14 +142,14 @@ impl Manager {
         Ok(())
     }
 
-    /// Profiles that clients made for one interface each.
+    /// Profiles that clients created for one interface each.
     async fn profiles(&self) -> Result<Vec<Profile>, ManagerError> {
         let settings = self.proxy(SETTINGS, "org.freedesktop.NetworkManager.Settings").await?;
         let paths: Vec<OwnedObjectPath> =
             settings.call("ListConnections", &()).await.map_err(asking("for its profiles"))?;
         let mut profiles = Vec::new();
         for path in paths {
-            // One that is deleted meanwhile is none.
+            // A profile that is deleted in the meantime is ignored.
             if let Ok(Some(profile)) = self.profile(path).await {
                 profiles.push(profile);
             }
@@ -193,7 +193,7 @@ impl Manager {
             .map_err(asking("for the profiles in use"))?;
         let mut profiles = Vec::new();
         for path in paths {
-            // One that ends meanwhile is not in use.
+            // A profile that is deactivated in the meantime is not in use.
             if let Ok(profile) = self.active_profile(&path).await {
                 profiles.extend(profile);
             }
@@ -221,7 +221,7 @@ impl Manager {
         Ok((is_in_use && profile.device != "lo").then_some(profile))
     }
 
-    /// Makes NetworkManager read its profiles again. Those whose file is gone end.
+    /// Makes NetworkManager read its profiles again. Profiles whose file was deleted are removed.
     pub async fn reload_profiles(&self) -> Result<(), ManagerError> {
         let proxy = self.proxy(SETTINGS, "org.freedesktop.NetworkManager.Settings").await?;
         let _: bool = proxy

@@ -1,4 +1,4 @@
-//! In place of `api_trust` where the program has no TLS: no API server can be verified.
+//! Replaces `api_trust` where the program has no TLS: no API server can be verified.
 
 use tokio::net::TcpStream;
 

@@ -79,7 +79,7 @@ pub async fn observe_state(
     Observation { facts, probes, unread: None }
 }
 
-/// Observes until everything is as expected or `patience` has elapsed: a lease may come late, a
+/// Observes until everything is as expected or `patience` has elapsed: a lease may be late, a
 /// switch may need some seconds until it forwards. Returns the last observation.
 pub async fn wait(
     network: &impl Network,

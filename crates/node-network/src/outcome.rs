@@ -30,9 +30,9 @@ pub enum Cause {
     Facts,
     /// A required probe failed.
     Probes,
-    /// The checkpoint was gone before the change was confirmed.
+    /// The checkpoint ended before the change was confirmed.
     Expired,
-    /// The change was good, and could not be saved to disk.
+    /// The change was good, but could not be saved to disk.
     Persist,
 }
 

@@ -16,9 +16,9 @@ pub(crate) fn names(desired: &NetworkState) -> BTreeSet<String> {
     names
 }
 
-/// The change as it is tried in memory. There an interface that is to be absent is down and keeps
+/// The change as it is applied in memory. There an interface that is to be absent is down and keeps
 /// its ports, so those that the change configures are detached. The configured host name cannot be
-/// tried.
+/// applied in memory.
 pub(crate) fn trial(desired: &NetworkState, before: &NetworkState) -> NetworkState {
     let absent: BTreeSet<&str> =
         desired.interfaces.iter().filter(|it| it.is_absent()).map(|it| it.name()).collect();
@@ -46,8 +46,8 @@ pub(crate) fn trial(desired: &NetworkState, before: &NetworkState) -> NetworkSta
     trial
 }
 
-/// Whether a change cannot be tried in memory. There, profiles of what is to be absent remain, and those
-/// of the ports of an Open vSwitch bridge activate it again at once.
+/// Whether a change cannot be applied in memory. There, profiles of interfaces that are to be
+/// absent remain, and those of the ports of an Open vSwitch bridge activate it again at once.
 pub(crate) fn needs_disk(desired: &NetworkState, before: &NetworkState) -> bool {
     let is_bridge = |it: &&Interface| it.iface_type() == InterfaceType::OvsBridge;
     let exists =

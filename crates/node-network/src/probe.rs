@@ -17,7 +17,7 @@ use crate::view::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The gateways of the default routes in use, probed by ARP or neighbour discovery. ICMP may be
-    /// filtered, these cannot be. With an interface: only its gateways.
+    /// filtered, but these cannot be. With an interface: only its gateways.
     DefaultGateway { interface: Option<String> },
     /// An address, probed by an ICMP echo request.
     Ping(IpAddr),
@@ -33,7 +33,7 @@ pub enum Target {
     OwnAddresses { interface: String },
 }
 
-/// A host and port, with the host as it was written.
+/// A host and port, with the host in its original spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     pub host: String,
@@ -76,11 +76,11 @@ pub struct Check {
     pub when: When,
 }
 
-/// Whether a check must hold.
+/// Whether a check must succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     Always,
-    /// Only when it held before the change: a node without DNS needs none afterwards.
+    /// Only if it succeeded before the change: a node without DNS needs none afterwards.
     HeldBefore,
 }
 
@@ -240,7 +240,7 @@ impl fmt::Display for Probe {
     }
 }
 
-/// What does not hold, in one line.
+/// The checks that did not succeed, in one line.
 pub fn failures(reports: &[CheckReport]) -> String {
     let failed = reports.iter().filter(|report| !report.holds).map(|report| {
         let why: Vec<String> = report

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
+use error_causes::with_causes;
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
@@ -45,11 +46,13 @@ async fn send(probe: &Probe, limit: Duration, trust: Option<&ApiTrust>) -> Probe
 async fn response(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Message> {
     match probe {
         Probe::Neighbour { interface, address } => {
-            neighbour::resolve(interface, *address).await.map_err(|e| chain(&e))?;
+            neighbour::resolve(interface, *address)
+                .await
+                .map_err(|e| Message::new(with_causes(&e)))?;
             Ok("answered".into())
         }
         Probe::Echo(address) => {
-            echo::request(*address).await.map_err(|error| chain(&error))?;
+            echo::request(*address).await.map_err(|error| Message::new(with_causes(&error)))?;
             Ok("answered".into())
         }
         Probe::Dns { server, interface, name } => {
@@ -112,7 +115,7 @@ fn scoped(server: SocketAddr, interface: Option<&str>) -> SocketAddr {
     }
 }
 
-/// Without `trust` any byte that comes back counts: a server that speaks TLS rejects a plain request.
+/// Without `trust` any byte of a response counts: a TLS server rejects a plain request.
 async fn request_api(
     endpoint: &Endpoint,
     mut stream: TcpStream,
@@ -157,14 +160,4 @@ async fn connect_through(
         }
     }
     Err(last)
-}
-
-fn chain(error: &dyn std::error::Error) -> Message {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(&format!(": {error}"));
-        source = error.source();
-    }
-    text.into()
 }

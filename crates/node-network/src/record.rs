@@ -1,7 +1,7 @@
 //! The record of a change, on disk before the change begins.
 //!
 //! A checkpoint of NetworkManager ends with NetworkManager and with the boot. The record does not:
-//! it holds the state to return to, so that any later run can restore the former network.
+//! it contains the state to return to, so that any later run can restore the previous network.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     version: u32,
-    /// What the caller calls the change, for reports about it.
+    /// The caller's name of the change, for reports about it.
     pub label: String,
     /// The boot in which the change began. Checkpoints are valid in one boot only.
     pub boot: String,
@@ -31,7 +31,7 @@ pub struct Record {
     /// name for another one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manager: Option<String>,
-    /// Present while the former network is restored by its state.
+    /// Present while the previous network is restored by its state.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub restoring: Option<Restoring>,
     /// Whether the change must not survive a reboot.
@@ -45,7 +45,7 @@ pub struct Record {
     pub revert: NetworkState,
 }
 
-/// The checkpoint under which the former network is being restored. It must not last: when it
+/// The checkpoint under which the previous network is being restored. It must not last: when it
 /// expires, NetworkManager undoes what was restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,13 +55,13 @@ pub struct Restoring {
     pub checkpoint: Checkpoint,
 }
 
-/// How far a change is.
+/// The stage of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// The change is on trial. Interrupted, it is rolled back.
     Trial,
-    /// It is good, and its checkpoint is being removed. Interrupted, it is rolled back.
+    /// The change is good, and its checkpoint is being removed. If interrupted, it is rolled back.
     Committing,
     /// The change was confirmed. Interrupted, it is completed.
     Confirmed,

@@ -10,15 +10,15 @@ use crate::network_manager::{Checkpoint, ManagerError};
 use crate::record::{Record, RecordError, RecordFile, Restoring, Stage};
 use crate::transaction::Network;
 
-/// Between two requests for NetworkManager's checkpoints.
+/// The interval between two requests for NetworkManager's checkpoints.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What became of an interrupted change.
+/// The result of the recovery of an interrupted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// There was none.
     Nothing,
-    /// The node has its former network.
+    /// The node has its previous network.
     RolledBack { label: String },
     /// The change had been confirmed and is complete.
     Completed { label: String },
@@ -52,8 +52,8 @@ pub async fn recover(
         persist(network, &record).await?;
     } else {
         let rolled_back = roll_back(network, file, &record, life).await;
-        // A trial in memory ends with the boot: after a reboot the node has its former profiles anyway, and a
-        // device that is missing since must not block other changes.
+        // A trial in memory ends with the boot: after a reboot the node has its previous profiles
+        // anyway, and a device that is missing since then must not block other changes.
         let is_in_memory = record.stage != Stage::Confirmed && !record.on_disk;
         let is_gone = is_in_memory && !file.is_of_this_boot(&record);
         match rolled_back {
@@ -81,7 +81,7 @@ pub(crate) async fn persist(network: &impl Network, record: &Record) -> Result<(
     }
 }
 
-/// Returns to the former network: by the checkpoint when NetworkManager still has it, else by the
+/// Returns to the previous network: by the checkpoint if NetworkManager still has it, else by the
 /// recorded state.
 pub(crate) async fn roll_back(
     network: &impl Network,
@@ -104,8 +104,8 @@ pub(crate) async fn roll_back(
                 Err(_) => {}
             }
         }
-        // The same NetworkManager has the checkpoint no more: it rolled back by itself, unless the
-        // checkpoint was removed because the change was good.
+        // The same NetworkManager does not have the checkpoint any more: it rolled back by itself,
+        // unless the checkpoint was removed because the change was good.
         if record.stage == Stage::Trial {
             return restore_settings(network, record, life).await;
         }
@@ -118,8 +118,8 @@ pub(crate) async fn roll_back(
     restore(network, file, record, &manager, life).await
 }
 
-/// Removes the checkpoint of a restoring that was interrupted. NetworkManager refuses a second one
-/// meanwhile. What was restored under it stays, and the rest follows.
+/// Removes the checkpoint of a restore that was interrupted. NetworkManager rejects a second one
+/// until then. What was restored under it is kept, and the rest follows.
 async fn remove_checkpoint(network: &impl Network, left: &Checkpoint) -> Result<(), RecoveryError> {
     if network.checkpoints().await?.contains(left)
         && let Err(error) = network.commit(left).await
@@ -142,8 +142,9 @@ async fn restore_settings(
     }
 }
 
-/// Applies the recorded state. NetworkManager may have restarted, or the node: the checkpoint is
-/// gone, and NetworkManager may use the changed profiles. Interrupted, it is repeated.
+/// Applies the recorded state. NetworkManager or the node may have restarted: the checkpoint does
+/// not exist any more, and NetworkManager may use the changed profiles. If interrupted, it is
+/// repeated.
 async fn restore(
     network: &impl Network,
     file: &RecordFile,
@@ -170,7 +171,7 @@ async fn restore(
             let (boot, manager) = (file.boot().to_owned(), manager.to_owned());
             let mut note = record.clone();
             note.restoring = Some(Restoring { boot, manager, checkpoint });
-            // Without the note, an interrupted restoring is repeated when its checkpoint expired.
+            // Without the note, an interrupted restore is repeated when its checkpoint has expired.
             let _ = file.write(&note);
             restore.await
         }

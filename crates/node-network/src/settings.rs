@@ -1,6 +1,6 @@
-//! Settings of a node that neither profiles nor checkpoints of NetworkManager hold: the host name,
-//! and the global settings of Open vSwitch and OVN. nmstate changes them and does not restore them
-//! when a change fails.
+//! Settings of a node that neither profiles nor checkpoints of NetworkManager contain: the host
+//! name, and the global settings of Open vSwitch and OVN. nmstate changes them and does not restore
+//! them when a change fails.
 
 use nmstate::{NetworkState, NmstateError};
 

@@ -6,11 +6,12 @@
 //!                                     └──────────────┴─────────┴─▶ roll back ─▶ clear
 //! ```
 //!
-//! Until it is confirmed, a change lives in NetworkManager's memory only: a node that loses power
-//! boots with its former profiles. The record covers everything else, see [`crate::recovery`].
+//! Until it is confirmed, a change is in NetworkManager's memory only: a node that loses power
+//! boots with its previous profiles. The record covers everything else, see [`crate::recovery`].
 
 use std::time::Duration;
 
+use error_causes::with_causes;
 use futures_util::future::{Either, select};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
 
@@ -23,7 +24,6 @@ use crate::persistence;
 use crate::probe::{CheckProbes, CheckReport};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
-use crate::revert::revert;
 
 /// The network that a [`Transaction`] changes. [`crate::Host`] is this machine.
 ///
@@ -48,7 +48,7 @@ pub trait Network {
     async fn state(&self) -> Result<NetworkState, NmstateError>;
     /// The state with passwords, for the rollback. It must not be logged or reported.
     async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError>;
-    /// Creates a checkpoint that lasts `life`, applies, verifies; leaves the checkpoint open.
+    /// Creates a checkpoint that lasts `life`, applies, verifies; keeps the checkpoint open.
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError>;
     /// Saves what `desired` changed in memory to disk, without touching active connections.
     async fn persist(&self, desired: &NetworkState) -> Result<(), NmstateError>;
@@ -77,7 +77,7 @@ pub enum Phase {
     Waiting,
     /// The change is being applied or probed.
     Trial,
-    /// The former network is being restored.
+    /// The previous network is being restored.
     RollingBack,
     /// The change is confirmed and being saved.
     Confirmed,
@@ -131,11 +131,11 @@ impl Timing {
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval between two checks that the checkpoint exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The delay between two attempts to restore the former network.
+/// The delay between two attempts to restore the previous network.
 const RESTORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Transaction<'_> {
-    /// Applies the change, or restores the network as it was.
+    /// Applies the change, or restores the previous network.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Transaction<'_> {
         match self.keep(network, &checkpoint, &mut record).await {
             Ok(()) => Outcome::Committed { after },
             Err((cause, message)) => {
-                // Whatever happens to this run, the change is not completed any more.
+                // Whatever happens to this run, the change will not be completed.
                 record.stage = Stage::Committing;
                 let _ = self.record.write(&record);
                 let failed = Failed { cause, message: message.into(), after };
@@ -208,8 +208,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Returns when NetworkManager does not have the checkpoint any more. While it does not respond,
-    /// nothing is known.
+    /// Returns when NetworkManager does not have the checkpoint any more. While it does not
+    /// respond, that is unknown.
     async fn lost(&self, network: &impl Network, record: &Record, checkpoint: &Checkpoint) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
@@ -252,13 +252,14 @@ impl Transaction<'_> {
         self.others_are_done(network).await?;
         let reading = |error: NmstateError| format!("reading the network state: {error}");
         let state = network.state_with_secrets().await.map_err(reading)?;
-        let revert = revert(self.desired, &state).map_err(|error| error.to_string())?;
+        let revert =
+            network_revert::revert(self.desired, &state).map_err(|error| error.to_string())?;
         let mut record = self.record.draft(self.label, self.desired, revert, self.memory_only);
         record.manager = Some(network.manager().await.map_err(|error| with_causes(&error))?);
         Ok(Before { state, record })
     }
 
-    /// Waits for checkpoints of other programs, and never touches them.
+    /// Waits for checkpoints of other programs, and never modifies them.
     async fn others_are_done(&self, network: &impl Network) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + self.timing.others;
         loop {
@@ -276,8 +277,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Applies in memory. Where that is impossible, the change is tried on disk: the record is then what
-    /// restores the former network after a reboot.
+    /// Applies in memory. Where that is impossible, the change is applied on disk: the record is
+    /// then what restores the previous network after a reboot.
     async fn try_out(
         &self,
         network: &impl Network,
@@ -347,7 +348,7 @@ impl Transaction<'_> {
     ) -> Outcome {
         let message = Message::new(error.to_string());
         if record.checkpoint.is_none() && is_refusal(error.kind()) {
-            // nmstate checks the document before it makes a checkpoint.
+            // nmstate checks the document before it creates a checkpoint.
             let _ = self.record.clear();
             return Outcome::Refused { reason: message };
         }
@@ -359,7 +360,7 @@ impl Transaction<'_> {
         self.roll_back(network, record, answered, Failed { cause, message, after }).await
     }
 
-    /// Restores the former network, for as long as the network may take to be good, and waits
+    /// Restores the previous network, for as long as the network may take to be good, and waits
     /// until what responded before responds again.
     async fn roll_back(
         &self,
@@ -417,18 +418,6 @@ fn is_refusal(kind: ErrorKind) -> bool {
             | ErrorKind::PolicyError
             | ErrorKind::PermissionError
     )
-}
-
-/// An error with its sources, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ routes:
   - {destination: 0.0.0.0/0, next-hop-interface: nic0, next-hop-address: 198.51.100.1, metric: 100}
 ";
 
-/// A network on which things go wrong on demand.
+/// A network with failures on demand.
 struct Fake {
-    /// What is in use, and what the next boot uses.
+    /// The profiles in use, and those that the next boot uses.
     running: Cell<Net>,
     disk: Cell<Net>,
     checkpoints: RefCell<Vec<Checkpoint>>,
@@ -45,7 +45,7 @@ struct Fake {
     saved: Cell<Net>,
     fault: Fault,
     calls: RefCell<Vec<&'static str>>,
-    /// The program is killed after so many calls of this network.
+    /// The program is killed after this many calls of this network.
     lives: Cell<Option<usize>>,
     killed: tokio::sync::Notify,
 }
@@ -67,9 +67,9 @@ enum Fault {
     PersistFails,
     RollBackFails,
     ExpiresWhileProbing,
-    /// NetworkManager starts again while the new network is probed, and keeps using it.
+    /// NetworkManager restarts while the new network is probed, and keeps using it.
     ManagerRestarts,
-    /// The same, and nothing answers in the new network.
+    /// The same, and nothing responds in the new network.
     ManagerRestartsAndSilent,
 }
 
@@ -102,7 +102,7 @@ impl Fake {
         }
     }
 
-    /// Programs are killed before and after what they ask for happens.
+    /// Programs are killed before and after their request is performed.
     async fn live(&self) {
         match self.lives.get() {
             Some(0) => {
@@ -133,7 +133,7 @@ impl Fake {
         Ok(())
     }
 
-    /// NetworkManager restores what it had when it made its checkpoint.
+    /// NetworkManager restores the state at the creation of its checkpoint.
     fn to_checkpoint(&self) {
         if !self.checkpoints.borrow().is_empty() {
             self.checkpoints.borrow_mut().clear();
@@ -437,7 +437,7 @@ fn a_change_that_is_interrupted_anywhere_ends_with_one_of_the_two_networks() {
                 let folder = tempfile::tempdir().unwrap();
                 let outcome = run_in(&network, folder.path());
                 let at = format!("{fault:?}, {next:?} after {lives} calls");
-                // What failed on the node may work after the restart.
+                // What failed on the node may succeed after the restart.
                 network.fault = Fault::None;
                 network.happen(next);
                 let boot = if next == PowerLoss { 2 } else { 1 };
@@ -462,7 +462,7 @@ fn a_change_that_is_interrupted_anywhere_ends_with_one_of_the_two_networks() {
     }
 }
 
-/// The node is hit again while the former network is restored.
+/// Another failure while the previous network is restored.
 #[test]
 fn a_recovery_that_is_interrupted_anywhere_ends_with_the_network_it_reports() {
     use Next::*;
@@ -516,7 +516,7 @@ fn a_checkpoint_of_the_same_name_in_a_restarted_networkmanager_is_not_ours() {
     let file = record(folder.path(), 1);
     assert!(block_on(recover(&network, &file, LIFE)).is_err());
     assert_eq!(*network.checkpoints.borrow(), [checkpoint(1)], "it is not touched");
-    // The other program is done.
+    // The other program has finished.
     network.checkpoints.borrow_mut().clear();
     let recovered = block_on(recover(&network, &file, LIFE)).unwrap();
     assert_eq!(recovered, Recovered::RolledBack { label: "a change".into() });

@@ -1,4 +1,4 @@
-//! What a network state says about routes, name servers and addresses.
+//! The routes, name servers and addresses of a network state.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The kernel's main routing table.
 pub(crate) const MAIN_TABLE: u32 = 254;
 
-/// A default route that is in force.
+/// A default route in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultRoute {
     pub interface: String,
-    /// Absent where the route goes straight to the link.
+    /// None for a route directly to the link.
     pub gateway: Option<IpAddr>,
     pub metric: i64,
     pub family: Family,
@@ -39,7 +39,7 @@ impl Family {
     }
 }
 
-/// Default routes of the main table, the one the kernel takes first.
+/// Default routes of the main table, the one that the kernel prefers first.
 pub fn default_routes(state: &NetworkState) -> Vec<DefaultRoute> {
     let mut routes: Vec<DefaultRoute> = state
         .routes
@@ -69,7 +69,7 @@ pub fn default_routes(state: &NetworkState) -> Vec<DefaultRoute> {
     routes
 }
 
-/// A name server in use, with the interface a link-local one lives on.
+/// A name server in use, with the interface of a link-local one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameServer {
     pub address: IpAddr,
@@ -90,7 +90,7 @@ pub fn name_servers(state: &NetworkState) -> Vec<NameServer> {
     servers.into_iter().flatten().filter_map(parse).collect()
 }
 
-/// The kernel interface of this name: one that can hold addresses.
+/// The kernel interface of this name: one that can have addresses.
 pub fn kernel_interface<'a>(state: &'a NetworkState, name: &str) -> Option<&'a Interface> {
     let in_kernel = |interface: &Interface| {
         !matches!(
@@ -101,7 +101,7 @@ pub fn kernel_interface<'a>(state: &'a NetworkState, name: &str) -> Option<&'a I
     state.interfaces.iter().find(|interface| interface.name() == name && in_kernel(interface))
 }
 
-/// Addresses of an interface that other machines can be reached with.
+/// Addresses of an interface that can reach other machines.
 pub fn global_addresses(interface: &Interface) -> Vec<IpAddr> {
     let all = addresses(interface).into_iter().map(|(address, _)| address);
     all.filter(|address| !is_link_local(address)).collect()

@@ -1,8 +1,8 @@
-//! What a handler does next about one policy on its node.
+//! The next step of a handler for one policy on its node.
 
 use crate::phase::Phase;
 
-/// What is known of the policy.
+/// The observed state of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyView {
     pub generation: i64,
@@ -14,26 +14,26 @@ pub struct PolicyView {
     pub is_aborted: bool,
 }
 
-/// What is known of our own work on it.
+/// The observed state of our own work on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnView {
-    /// Whether we have reported about it, ever.
+    /// Whether we have ever reported about it.
     pub has_enactment: bool,
-    /// What we reported last, and about which generation.
+    /// Our last report, and about which generation.
     pub phase: Phase,
     pub generation: Option<i64>,
-    /// What came of comparing it with the node, since this handler started.
+    /// The result of comparing it with the node, since this handler started.
     pub evaluation: Option<Evaluation>,
     /// Whether the next attempt has to wait.
     pub is_resting: bool,
-    /// Whether a failure that was reported is about other annotations than there are now.
+    /// Whether a reported failure is about annotations other than the current ones.
     pub is_outdated: bool,
-    /// Whether the report holds something that nobody asks for any more: a way back, or that the
-    /// network has drifted.
+    /// Whether the report contains something that is not requested any more: the state that reverts the
+    /// policy, or that the network has drifted.
     pub is_stale: bool,
     /// Whether the node changed since it failed, and enough time has passed.
     pub may_retry: bool,
-    /// Whether it has been known here, and not begun, for longer than a moment.
+    /// Whether it has been observed, and not started, for longer than a moment.
     pub has_waited: bool,
 }
 
@@ -44,17 +44,17 @@ pub struct Evaluation {
     pub differs: bool,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Nothing,
     /// Compare the policy with the node.
     Evaluate,
-    /// Report that it is known here; a slot is given to those who did.
+    /// Report that it was observed; only nodes that did so get a slot.
     Accept,
     /// Report that the node waits for a slot.
     ReportPending,
-    /// Report that the node is as wanted.
+    /// Report that the node matches the policy.
     ReportAvailable,
     /// Report that the change is not made.
     ReportAborted,
@@ -62,7 +62,7 @@ pub enum Step {
     Apply,
     /// Report that the slot is not needed.
     ReturnSlot,
-    /// The policy is no longer for this node: end the report.
+    /// The policy does not match this node any more: end the report.
     Leave,
 }
 
@@ -101,13 +101,13 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
     }
     match (own.has_enactment, reported, own.phase) {
         (false, ..) => Step::Accept,
-        // Made a moment ago, and nothing is said in it: that is to wait. Most waits are over before
-        // they are worth a write.
+        // Created a moment ago, and still empty: that means waiting. Most waits end before they are
+        // worth a write.
         (true, false, Phase::Unknown) if own.generation.is_none() && !own.has_waited => {
             Step::Nothing
         }
         (true, true, Phase::Pending) => Step::Nothing,
-        // The slot is on its way back to us, or is given anew.
+        // The slot returns to us, or another one is granted.
         (true, true, Phase::Progressing | Phase::Retrying) => Step::Nothing,
         (true, ..) => Step::ReportPending,
     }

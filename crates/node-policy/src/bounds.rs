@@ -1,16 +1,16 @@
-//! How much is too much: sizes that the API server's store takes, and that a handler can hold.
+//! Size limits: what the API server can store, and what a handler can process.
 //!
-//! Whoever may write policies may write odd ones. None of them may end a handler.
+//! Users who may write policies may write unusual ones. None of them may crash a handler.
 
 use serde::Serialize;
 
-/// Bytes of what a node reports in one object. The store takes one and a half MiB; conditions and
-/// metadata need a little.
+/// Bytes of a node's report in one object. The store accepts one and a half MiB; conditions and
+/// metadata need a part of it.
 pub const REPORT_LIMIT: usize = 1024 * 1024;
 /// Bytes that evaluating a policy may take on a node.
 pub const WORK_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Bytes of a value as JSON, without making the text.
+/// Bytes of a value as JSON, without creating the text.
 pub fn size(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -26,7 +26,7 @@ pub fn size(value: &impl Serialize) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
-        // What cannot be written is too much.
+        // A value that cannot be serialized counts as too large.
         Err(_) => usize::MAX,
     }
 }

@@ -1,8 +1,9 @@
-//! Whether nmstate's comparison leaves anything to do. It repeats much of what it touches, so that
-//! each part is looked for in the current state.
+//! Whether nmstate's comparison found a real difference. Its result repeats much of what it
+//! compares, so each part is searched in the current state.
 
 use std::collections::BTreeSet;
 
+use br_ex_day2::is_same_value;
 use serde_json::{Map, Value};
 
 /// Whether something in `wanted`, a difference that nmstate found, is not in `current`.
@@ -21,14 +22,14 @@ fn value_differs(key: &str, wanted: &Value, has: &Value) -> bool {
         (Value::Array(wanted), Value::Array(has)) => list_differs(key, wanted, has),
         (Value::Array(wanted), Value::Null) => list_differs(key, wanted, &[]),
         (wanted, has) if key == "type" => !is_same_kind(wanted, has),
-        (wanted, has) => !is_same(wanted, has),
+        (wanted, has) => !is_same_value(wanted, has),
     }
 }
 
 fn map_differs(wanted: &Map<String, Value>, has: &Map<String, Value>) -> bool {
     wanted.iter().any(|(key, value)| match key.as_str() {
         "address" => addresses_differ(value, has),
-        // Which ports of others to bear is an instruction, which no node reports.
+        // Which ports of others to keep is an instruction, which no node reports.
         "allow-extra-patch-ports" => false,
         _ => value_differs(key, value, has.get(key).unwrap_or(&Value::Null)),
     })
@@ -38,12 +39,12 @@ fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
     match key {
         // Ranges are written out by nmstate's comparison, and read as ranges from the node.
         "trunk-tags" => tags(wanted) != tags(has),
-        // These name what changes, and not all there is.
+        // These contain what changes, not everything.
         "interfaces" => wanted.iter().any(|interface| interface_differs(interface, has)),
         "config" | "bridge-mappings" => {
             wanted.iter().any(|item| has.iter().all(|other| value_differs("", item, other)))
         }
-        // All others are given whole, so that what is missing in them goes.
+        // All others are complete, so entries that are missing in them are removed.
         _ if wanted.len() != has.len() => true,
         _ => wanted.iter().zip(has).any(|(item, at_same_place)| match item.get("name") {
             // Ports have no order.
@@ -74,22 +75,22 @@ fn interface_differs(wanted: &Value, has: &[Value]) -> bool {
     let kind = |interface: &Value| interface.get("type").cloned().unwrap_or_default();
     let mut named = has.iter().filter(|other| other.get("name") == wanted.get("name"));
     if text(wanted, "state", "absent") {
-        // What shall be absent and is not there needs nothing.
+        // An interface that is to be absent and does not exist needs no change.
         return named.any(|other| !text(other, "state", "absent"));
     }
     let same = named.find(|other| is_same_kind(&kind(wanted), &kind(other)));
     same.is_none_or(|same| value_differs("", wanted, same))
 }
 
-/// The ends of wires are called NICs by policies, and who names no type means what is there.
+/// Policies call the ends of veth pairs NICs, and without a type the existing one is meant.
 fn is_same_kind(wanted: &Value, has: &Value) -> bool {
     let is_nic = |kind: &Value| matches!(kind.as_str(), Some("ethernet" | "veth"));
     let is_open = matches!(wanted.as_str(), None | Some("unknown"));
     is_open || wanted == has || (is_nic(wanted) && is_nic(has))
 }
 
-/// Leases, link-local addresses, and single addresses that move between nodes are not what a list
-/// of addresses speaks of.
+/// Leases, link-local addresses, and single addresses that move between nodes are not compared with
+/// a list of addresses.
 fn addresses_differ(wanted: &Value, has: &Map<String, Value>) -> bool {
     let (asked, there) = (addresses(wanted), has.get("address").map(addresses).unwrap_or_default());
     let on = |key: &str| has.get(key).and_then(Value::as_bool) == Some(true);
@@ -107,15 +108,6 @@ fn addresses(list: &Value) -> BTreeSet<(String, u64)> {
         Some((ip, it.get("prefix-length")?.as_u64()?))
     };
     list.as_array().into_iter().flatten().filter_map(address).collect()
-}
-
-/// MAC addresses are written in capitals or not, numbers as text or not.
-fn is_same(a: &Value, b: &Value) -> bool {
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.to_ascii_lowercase(),
-        other => other.to_string(),
-    };
-    a == b || plain(a) == plain(b)
 }
 
 #[cfg(test)]

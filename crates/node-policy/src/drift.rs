@@ -1,15 +1,15 @@
-//! How often a node is put right. Somebody who changes it back each time, another policy for
-//! instance, must not make its network change all day.
+//! How often drift of a node is corrected. A program or another policy that reverts the correction
+//! each time must not make the network change permanently.
 
 use std::time::{Duration, Instant};
 
-/// The second time in a row waits so long, each further one twice as long.
+/// The delay before the second correction in a row; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
-/// After so much quiet a drift is the first one again.
+/// After this time without drift, the next one counts as the first again.
 const QUIET: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// How often one policy was put right on this node, lately.
+/// How often one policy was corrected on this node recently.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Corrections {
     count: u32,
@@ -17,14 +17,14 @@ pub struct Corrections {
 }
 
 impl Corrections {
-    /// From when on the next one may be made; a moment that is over means now.
+    /// The earliest time of the next correction; a time in the past means now.
     pub fn next(&self, now: Instant) -> Instant {
         let Some(last) = self.last.filter(|_| !self.is_quiet(now)) else { return now };
         let doubled = 1_u32.checked_shl(self.count.saturating_sub(1)).unwrap_or(u32::MAX);
         last + FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)
     }
 
-    /// One is made.
+    /// A correction is made.
     pub fn made(&mut self, now: Instant) {
         let count = if self.is_quiet(now) { 0 } else { self.count };
         *self = Self { count: count.saturating_add(1), last: Some(now) };

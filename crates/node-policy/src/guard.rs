@@ -1,13 +1,13 @@
-//! What must not be done to br-ex on a node that runs.
+//! Changes of br-ex that are refused on a running node.
 
 use nmstate::NetworkState;
 
 use crate::verdict::Attempt;
 
-/// The name in reports where no rule of br-ex documents fits.
+/// The name in reports if no rule of br-ex documents applies.
 const FORBIDDEN: &str = "forbidden";
 
-/// The end of an attempt that must not be made, none when it may.
+/// The end of an attempt that is refused, none if it is allowed.
 pub fn forbidden(current: &NetworkState, desired: &NetworkState) -> Option<Attempt> {
     let refusals = match br_ex_day2::refusals(current, desired, None) {
         Ok(refusals) => refusals,

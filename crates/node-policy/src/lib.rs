@@ -11,6 +11,7 @@
 //! | [`overlap`] | policies that configure the same part of a node |
 //! | [`node_values`] | one policy for many nodes with an address each |
 //! | [`rendering`] | the desired state of one node, and whether anything differs |
+//! | [`warnings`] | parts of a desired state that have no effect |
 //! | [`bounds`] | limits of sizes |
 //! | [`guard`] | changes of br-ex that are refused |
 //! | [`agenda`] | what a handler does next |
@@ -72,6 +73,7 @@ pub mod summary;
 pub mod terms;
 mod trunk_ports;
 pub mod verdict;
+pub mod warnings;
 
 pub use agenda::{Evaluation, OwnView, PolicyView, Step, step};
 pub use phase::Phase;

@@ -2,7 +2,7 @@
 
 use nmstate_api::IntOrText;
 
-/// What holds where a policy says nothing, or nothing that makes sense.
+/// The limit of a policy without a valid one.
 pub const USUAL_PERCENT: u64 = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ impl Default for MaxUnavailable {
 }
 
 impl MaxUnavailable {
-    /// Text without a percent sign is refused even when it is a number, as kubernetes-nmstate has it.
+    /// Text without a percent sign is rejected even if it is a number, as in kubernetes-nmstate.
     pub fn parse(value: Option<&IntOrText>) -> Result<Self, NotALimit> {
         match value {
             None => Ok(Self::default()),
@@ -40,8 +40,8 @@ impl MaxUnavailable {
         }
     }
 
-    /// The number of nodes out of those that match. Never none: a policy that may change nothing
-    /// would wait for ever.
+    /// The number of nodes out of those that match. Never zero: a policy that may not change any
+    /// node would wait forever.
     pub fn of(self, matching: usize) -> usize {
         let limit = match self {
             Self::Nodes(nodes) => nodes,

@@ -1,11 +1,11 @@
-//! One policy for many nodes with an address each: places in its desired state that are completed
-//! with values of the node.
+//! One policy for many nodes with an address each: placeholders in its desired state that are
+//! replaced by values of the node.
 //!
-//! A place is written `{{ values.NAME }}`. A text that is one place becomes the value, with its
-//! type; in a longer text the value is inserted as text. The result is never parsed again.
+//! A placeholder is written `{{ values.NAME }}`. A text that is one placeholder becomes the value,
+//! with its type; in a longer text the value is inserted as text. The result is never parsed again.
 //!
-//! All nodes of a policy are checked together, before any of them is changed: each must have a value
-//! for each place, and no two nodes may get the same address.
+//! All nodes of a policy are checked together, before any of them is changed: each must have a
+//! value for each placeholder, and no two nodes may get the same address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub enum FillError {
     Place { path: String, name: String },
 }
 
-/// What is wrong with the values of the nodes of a policy.
+/// An error in the values of the nodes of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("{node}: there are no values for this node")]
@@ -47,7 +47,7 @@ pub fn fill(spec: &PolicySpec, values: &NodeValues) -> Result<PolicySpec, FillEr
     Ok(PolicySpec { desired_state: NetworkDocument(desired), ..spec.clone() })
 }
 
-/// Whether a desired state has places for values.
+/// Whether a desired state has placeholders for values.
 pub fn has_places(desired: &NetworkDocument) -> bool {
     fn any(value: &Value) -> bool {
         match value {
@@ -60,7 +60,7 @@ pub fn has_places(desired: &NetworkDocument) -> bool {
     desired.0.values().any(any)
 }
 
-/// Everything that is wrong, by node.
+/// All errors, by node.
 pub fn problems(desired: &NetworkDocument, nodes: &BTreeMap<&str, Found>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut holders: BTreeMap<IpAddr, &str> = BTreeMap::new();
@@ -181,15 +181,15 @@ fn fill_text(text: &str, path: &str, values: &NodeValues) -> Result<Value, FillE
     Ok(Value::String(filled))
 }
 
-/// A place in a text.
-struct Place<'a> {
+/// A placeholder in a text.
+struct Placeholder<'a> {
     before: &'a str,
     name: &'a str,
     after: &'a str,
 }
 
-/// The first place for a value; places of captures are left alone.
-fn next_place(text: &str) -> Option<Place<'_>> {
+/// The first placeholder for a value; those of captures are ignored.
+fn next_place(text: &str) -> Option<Placeholder<'_>> {
     let mut from = 0;
     loop {
         let begin = from + text.get(from..)?.find("{{")?;
@@ -197,7 +197,7 @@ fn next_place(text: &str) -> Option<Place<'_>> {
         let inside = text.get(begin + 2..end)?.trim();
         if let Some(name) = inside.strip_prefix("values.") {
             let after = text.get(end + 2..)?;
-            return Some(Place { before: text.get(..begin)?, name: name.trim(), after });
+            return Some(Placeholder { before: text.get(..begin)?, name: name.trim(), after });
         }
         from = end + 2;
     }
@@ -307,7 +307,7 @@ routes:
         let other = |ip: &str, last: u8| {
             format!("{{vlan: 300, on: true, ip: '{ip}', last: {last}, gateway: 192.0.2.1}}")
         };
-        // The gateway and what the policy itself says are the same on all nodes.
+        // The gateway and the policy's own addresses are the same on all nodes.
         assert!(
             found(STORAGE, &[("a", Some(NODE)), ("b", Some(&other("192.0.2.11", 8)))]).is_empty()
         );

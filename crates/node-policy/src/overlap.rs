@@ -1,14 +1,14 @@
-//! Policies that speak of the same part of a node's network.
+//! Policies that configure the same part of a node's network.
 //!
-//! Two policies may do so and agree. Whoever reads the status must know all the same: the later one
-//! wins, and each edit of one may undo a part of the other.
+//! Two policies may do so and agree. The status names the overlap nevertheless: the later one wins, and
+//! each edit of one may undo a part of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nmstate_api::NetworkDocument;
 use serde_json::Value;
 
-/// What a desired state speaks of: names of interfaces, and sections that exist once per node.
+/// The subjects of a desired state: names of interfaces, and sections that exist once per node.
 /// Names that are only known once captures are resolved are left out.
 pub fn subjects(desired: &NetworkDocument) -> BTreeSet<String> {
     let mut subjects = BTreeSet::new();
@@ -45,10 +45,11 @@ pub struct Claim<'a> {
     pub nodes: BTreeSet<&'a str>,
 }
 
-/// For each policy: which others speak of the same on the same nodes, and of what.
+/// For each policy: which others configure the same subjects on the same nodes, and which subjects.
 pub fn overlaps(claims: &[Claim<'_>]) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     let mut found: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    // Who speaks of what, so that a thousand policies of one node each cost no million comparisons.
+    // Policies by subject, so that a thousand policies of one node each do not cost a million
+    // comparisons.
     let mut speakers: BTreeMap<&str, Vec<&Claim<'_>>> = BTreeMap::new();
     for claim in claims {
         for subject in &claim.subjects {
@@ -56,7 +57,7 @@ pub fn overlaps(claims: &[Claim<'_>]) -> BTreeMap<String, BTreeMap<String, BTree
         }
     }
     for (subject, speakers) in speakers {
-        // By node: only those who speak of the same node are compared.
+        // By node: only policies of the same node are compared.
         let mut on_node: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for claim in speakers.iter().filter(|_| speakers.len() > 1) {
             for node in &claim.nodes {

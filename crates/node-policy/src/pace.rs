@@ -1,10 +1,10 @@
-//! Not more writes than promised: at most one in an interval for each key.
+//! A limit on the rate of writes: at most one in an interval for each key.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// When what was written last.
+/// The time of the last write for each key.
 #[derive(Debug, Clone)]
 pub struct Pace {
     interval: SignedDuration,
@@ -16,12 +16,12 @@ impl Pace {
         Self { interval, last: BTreeMap::new() }
     }
 
-    /// When the next write for this key may happen. A moment that is over means now.
+    /// The earliest time of the next write for this key. A time in the past means now.
     pub fn next(&self, key: &str) -> Option<Timestamp> {
         self.last.get(key).and_then(|last| last.checked_add(self.interval).ok())
     }
 
-    /// Whether a write may happen now. A clock that was set back does not hold writes up.
+    /// Whether a write is allowed now. A clock that was set back does not delay writes.
     pub fn may(&self, key: &str, now: Timestamp) -> bool {
         let too_soon = |last: &Timestamp| {
             let since = now.duration_since(*last);

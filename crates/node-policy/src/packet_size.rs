@@ -1,13 +1,13 @@
-//! Packets that are larger than what carries them. The kernel refuses such an MTU, or silently
-//! makes less of it, and nmstate notices when the change is made; here it is said before anything
-//! is touched.
+//! MTUs that are larger than that of the underlying interface. The kernel rejects such an MTU, or
+//! silently reduces it, and nmstate detects that when the change is made; here it is reported
+//! before anything is changed.
 
 use nmstate::{Interface, InterfaceState, InterfaceType, NetworkState};
 
-/// What the kernel gives a bond that nobody told otherwise.
+/// The MTU that the kernel gives a bond by default.
 const NEW_BOND: u64 = 1500;
 
-/// The first MTU that `desired` asks for in vain on a node that is as `current`.
+/// The first MTU of `desired` that a node with the state `current` cannot have.
 pub(crate) fn misfit(desired: &NetworkState, current: &NetworkState) -> Option<String> {
     let mut wanted: Vec<&Interface> = desired.interfaces.iter().collect();
     wanted.sort_unstable_by_key(|interface| interface.name());
@@ -38,7 +38,7 @@ pub(crate) fn misfit(desired: &NetworkState, current: &NetworkState) -> Option<S
     })
 }
 
-/// What an interface lies on, where it may not carry more than that one.
+/// The underlying interface, if the MTU is limited by it.
 fn base(interface: &Interface) -> Option<&str> {
     match interface {
         Interface::Vlan(it) => it.vlan.as_ref()?.base_iface.as_deref(),
@@ -48,7 +48,7 @@ fn base(interface: &Interface) -> Option<&str> {
     }
 }
 
-/// A bond gives its MTU to its ports. Those of a bridge keep theirs.
+/// A bond sets its MTU on its ports. Ports of a bridge keep theirs.
 fn ports(interface: &Interface) -> Vec<&str> {
     let mut ports = match interface {
         Interface::Bond(_) => interface.ports().unwrap_or_default(),
@@ -58,7 +58,7 @@ fn ports(interface: &Interface) -> Vec<&str> {
     ports
 }
 
-/// The MTU that an interface will have, none where that is not known.
+/// The MTU that an interface will have, none if that is unknown.
 fn mtu_of(name: &str, desired: &NetworkState, current: &NetworkState) -> Option<u64> {
     let (wanted, there) = (find(name, desired), find(name, current));
     let mtu = |interface: &Interface| interface.base_iface().mtu;
@@ -67,12 +67,12 @@ fn mtu_of(name: &str, desired: &NetworkState, current: &NetworkState) -> Option<
     wanted.and_then(mtu).or(there.and_then(mtu)).or(is_new_bond.then_some(NEW_BOND))
 }
 
-/// The largest MTU that an interface can have, as its driver says.
+/// The largest MTU that an interface can have, as reported by its driver.
 fn most_of(name: &str, current: &NetworkState) -> Option<u64> {
     find(name, current)?.base_iface().max_mtu
 }
 
-/// The link of this name. A bridge of Open vSwitch may have the same name, and is none.
+/// The link of this name. A bridge of Open vSwitch may have the same name, and is not a link.
 fn find<'a>(name: &str, state: &'a NetworkState) -> Option<&'a Interface> {
     state.interfaces.iter().find(|it| it.name() == name && !matches!(it, Interface::OvsBridge(_)))
 }

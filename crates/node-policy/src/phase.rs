@@ -1,26 +1,26 @@
-//! How far one policy is on one node, as conditions and back.
+//! The phase of one policy on one node, from and to conditions.
 
 use nmstate_api::EnactmentConditionType::{
     self as Type, Aborted, Available, Failing, Pending, Progressing,
 };
 use nmstate_api::{Condition, ConditionStatus, EnactmentReason};
 
-/// How far a policy is on a node.
+/// The phase of a policy on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// The node has seen the policy, and nothing more is known.
+    /// The node has observed the policy, and nothing more is known.
     Unknown,
     /// It waits for a slot.
     Pending,
     /// The change is being made.
     Progressing,
-    /// The change failed and is going to be made again.
+    /// The change failed and will be retried.
     Retrying,
-    /// The change failed for good.
+    /// The change failed permanently.
     Failed,
-    /// The change was not begun, as too many other nodes failed.
+    /// The change was not started, as too many other nodes failed.
     Aborted,
-    /// The node is as the policy wants it.
+    /// The node matches the policy.
     Available,
 }
 
@@ -35,7 +35,7 @@ impl Phase {
         matches!(self, Self::Progressing | Self::Retrying)
     }
 
-    /// Reads the phase off stored conditions. What makes no sense together is `Unknown`.
+    /// Reads the phase from stored conditions. An inconsistent combination is `Unknown`.
     pub fn of(conditions: &[Condition]) -> Self {
         let is = |type_: Type| nmstate_api::condition::is_true(conditions, type_);
         match (is(Available), is(Failing), is(Progressing), is(Pending), is(Aborted)) {
@@ -49,7 +49,7 @@ impl Phase {
         }
     }
 
-    /// The five conditions that say so, without times.
+    /// The five conditions of this phase, without times.
     pub fn conditions(self, message: &str) -> Vec<Condition> {
         use ConditionStatus::{False, True, Unknown};
         use EnactmentReason as Reason;
@@ -105,7 +105,7 @@ mod tests {
     ];
 
     /// Available, Failing, Progressing, Pending, Aborted and the reason, as clients of
-    /// kubernetes-nmstate know them.
+    /// kubernetes-nmstate expect them.
     const MATRIX: [(Phase, &str, &str); 7] = [
         (Phase::Unknown, "UUUUU", ""),
         (Phase::Pending, "FFFTF", "MaxUnavailableLimitReached"),

@@ -1,4 +1,4 @@
-//! The status of a policy: what follows for it from its nodes, and what makes it unusable.
+//! The status of a policy: what results from its nodes, and what makes it unusable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,16 +17,19 @@ use crate::rollout::{NodeView, RolloutInput, Slot};
 use crate::summary::{Counts, PolicySummary, State};
 use crate::terms::{self, terms};
 use crate::verdict::bounded;
+use crate::warnings::{self, Warning};
 
 /// Nodes that a message names.
 const MOST_REFUSALS: usize = 3;
 
-/// A policy and what its annotations ask for.
+/// A policy and the options in its annotations.
 #[derive(Debug, Clone)]
 pub struct PolicyFacts {
     pub policy: Policy,
     pub options: Result<PolicyOptions, Unusable>,
     pub subjects: BTreeSet<String>,
+    /// Parts of the desired state that have no effect.
+    pub warnings: Vec<Warning>,
 }
 
 /// The nodes of a policy.
@@ -35,9 +38,9 @@ pub struct PolicyNodes {
     pub nodes: BTreeMap<String, NodeView>,
     /// Nodes that do not match any more and still have a report about it.
     pub leaving: BTreeMap<String, NodeView>,
-    /// What the policy is completed with on each node.
+    /// The values of the policy on each node.
     pub values: BTreeMap<String, NodeValues>,
-    /// Why these values change no node.
+    /// Why these values do not allow any change.
     pub values_problem: Option<String>,
 }
 
@@ -47,8 +50,9 @@ impl PolicyNodes {
         NodeValues::together(self.values.iter().map(|(node, values)| (node.as_str(), values)))
     }
 
-    /// Whether a policy that has not begun may begin. It is unknown when an absent canary joins, a
-    /// pause ends, or a policy that a node refuses is corrected, so it blocks no later policy until then.
+    /// Whether a policy that has not started may start. It is unknown when an absent canary joins,
+    /// a pause ends, or a policy that a node refuses is corrected, so it blocks no later policy
+    /// until then.
     pub fn may_begin(&self, policy: &Policy, options: &PolicyOptions) -> bool {
         !has_absent_canary(options, &self.nodes)
             && !options.is_paused
@@ -57,7 +61,7 @@ impl PolicyNodes {
     }
 }
 
-/// Why nobody acts on a policy.
+/// Why no handler acts on a policy.
 #[derive(Debug, Clone)]
 pub struct Unusable {
     pub reason: PolicyReason,
@@ -65,7 +69,7 @@ pub struct Unusable {
 }
 
 impl PolicyFacts {
-    /// What is kept of a stored policy.
+    /// The stored part of a policy.
     pub fn of(stored: &StoredPolicy) -> Self {
         let unusable = |reason: PolicyReason, error: &dyn std::error::Error| Unusable {
             reason,
@@ -88,11 +92,13 @@ impl PolicyFacts {
             options = Err(unusable(PolicyReason::InvalidName, &error));
         }
         policy.metadata.managed_fields = None;
-        Self { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
+        let desired = &policy.spec.desired_state;
+        let (subjects, warnings) = (overlap::subjects(desired), warnings::warnings(desired));
+        Self { options, subjects, warnings, policy }
     }
 }
 
-/// What is decided about a policy.
+/// The decision about a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     pub status: PolicyStatus,
@@ -173,10 +179,13 @@ pub fn decide(
     if let Some(overlap) = overlap {
         summary.message += &format!("; {overlap}");
     }
+    if let Some(warnings) = warnings::sentence(&facts.warnings, of.nodes.len()) {
+        summary.message += &format!("; {warnings}");
+    }
     summary.message = bounded(summary.message);
     let mut status = status(&held, generation, &summary, now);
     status.slots = rollout.slots.iter().map(to_api).collect();
-    // Also before anything has begun: a status without it was written by an earlier version.
+    // Also before anything has started: a status without it was written by an earlier version.
     status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
     status.aborted_generation = rollout.is_aborted.then_some(generation);
     status.aborted_with = rollout.is_aborted.then(|| terms(&options));
@@ -242,7 +251,7 @@ fn is_refused(policy: &Policy, policy_nodes: &PolicyNodes) -> bool {
     policy_nodes.nodes.values().any(refuses) && !has_begun(&held, generation, policy_nodes)
 }
 
-/// Whether a node was given a slot for this generation. Earlier versions did not write that down.
+/// Whether a node was given a slot for this generation. Earlier versions did not record that.
 fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyNodes) -> bool {
     let is_available =
         |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
@@ -402,6 +411,26 @@ mod tests {
         );
         assert!(decided.status.slots.is_empty());
         assert_eq!(decided.status.aborted_generation, None);
+    }
+
+    #[test]
+    fn warnings_are_beside_errors_before_any_node_is_changed() {
+        let mut policy = Policy::new("p");
+        policy.metadata.generation = Some(3);
+        policy.spec.desired_state = serde_saphyr::from_str(
+            "interfaces: [{name: eth1, ipv4: {enabled: false, dhcp: true}}]",
+        )
+        .unwrap();
+        let facts = PolicyFacts::of(&stored(&policy));
+        let refused = NodeView { refusal: Some("no eth9".into()), ..node(Phase::Failed) };
+        let nodes = policy_nodes([("a", refused), ("b", node(Phase::Pending))]);
+        let decided = decide(&facts, &nodes, None, now(), true);
+        let (_, text) = message(&decided.status);
+        assert_eq!(
+            text,
+            "1/2 nodes failed to configure; no node was changed: a: no eth9; warning for all 2 \
+             nodes: interfaces[0].ipv4.dhcp: it has no effect on eth1, where `enabled` is false"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a policy wants of one node: captures resolved, gaps filled, compared with what is there.
+//! The desired state of one node: captures resolved, gaps filled, compared with the current state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,14 +44,14 @@ pub enum RenderError {
 
 const MIB: usize = 1024 * 1024;
 
-/// What a policy wants of one node.
+/// The desired state of one node.
 #[derive(Debug, Clone)]
 pub struct Rendered {
     pub desired: NetworkState,
-    /// The same for people to read, without secrets.
+    /// The same in readable form, without secrets.
     pub document: NetworkDocument,
-    /// What the captures found, to be used again: once the policy is made true they may find
-    /// something else.
+    /// What the captures found, to be reused: once the policy is applied they may find something
+    /// else.
     pub captured: BTreeMap<String, CapturedState>,
 }
 
@@ -69,14 +69,14 @@ pub fn render_with(
     }
 }
 
-/// Resolves the captures and fills in what is left open. `known` are captures resolved earlier;
-/// they are used as long as the expressions are the same.
+/// Resolves the captures and fills in missing parts. `known` are captures resolved earlier; they
+/// are used as long as the expressions are the same.
 pub fn render(
     spec: &PolicySpec,
     known: &BTreeMap<String, CapturedState>,
     current: &NetworkState,
 ) -> Result<Rendered, RenderError> {
-    // Each capture may find all there is.
+    // Each capture may match everything.
     let work = spec.capture.len().saturating_mul(bounds::size(current));
     bearable(work, || format!("what {} captures find", spec.capture.len()))?;
     let policy = json!({ "capture": spec.capture, "desired": spec.desired_state });
@@ -121,7 +121,7 @@ fn bearable(bytes: usize, what: impl Fn() -> String) -> Result<(), RenderError> 
     }
 }
 
-/// How many places there are that captures fill in.
+/// The number of placeholders of captures.
 fn templates(desired: &Value) -> usize {
     match desired {
         Value::String(text) => text.matches("{{").count(),
@@ -134,7 +134,7 @@ fn templates(desired: &Value) -> usize {
 fn document(state: &NetworkState) -> Result<NetworkDocument, RenderError> {
     match serde_json::to_value(state).map_err(RenderError::Desired)? {
         Value::Object(mut map) => {
-            // nmstate writes out lists that nobody asked for.
+            // nmstate serializes empty lists that the policy does not have.
             map.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
             Ok(NetworkDocument(map))
         }
@@ -158,13 +158,13 @@ fn reused(
     Some(found)
 }
 
-/// Tells expressions from other ones. A node trusts what it wrote itself.
+/// Distinguishes expressions from other ones. A node trusts what it wrote itself.
 fn fingerprint(capture: &BTreeMap<String, String>) -> String {
     let texts = capture.iter().flat_map(|(name, it)| [name.as_str(), it.as_str()]);
     nmstate_api::fingerprint(texts)
 }
 
-/// Whether anything is left to do, or why this node cannot be made so.
+/// Whether anything differs, or why the policy cannot be applied to this node.
 pub fn differs(desired: &NetworkState, current: &NetworkState) -> Result<bool, String> {
     if *desired == NetworkState::default() {
         return Ok(false);
@@ -233,9 +233,9 @@ desiredState:
         assert_eq!(again.document, first.document);
         let mut edited = capturing();
         edited.capture.insert("more".into(), r#"interfaces.name=="eth2""#.into());
-        let anew = render(&edited, &first.captured, &moved).unwrap();
-        let port = &anew.document.to_value()["interfaces"][0]["bridge"]["port"][0];
-        assert_eq!(port["name"], "eth2", "other expressions are evaluated anew");
+        let again = render(&edited, &first.captured, &moved).unwrap();
+        let port = &again.document.to_value()["interfaces"][0]["bridge"]["port"][0];
+        assert_eq!(port["name"], "eth2", "other expressions are evaluated again");
     }
 
     #[test]
@@ -300,7 +300,7 @@ desiredState:
         }
         let error = refusal(&spec("desiredState: {interface: []}"));
         assert!(error.contains("`interface`"), "{error}");
-        // A kind of interface that it does not know is refused once it is compared.
+        // A kind of interface that it does not support is rejected when it is compared.
         let pigeon =
             spec("desiredState: {interfaces: [{name: p0, type: carrier-pigeon, state: up}]}");
         let desired = render(&pigeon, &BTreeMap::new(), &state(CURRENT)).unwrap().desired;
@@ -308,7 +308,7 @@ desiredState:
         assert!(error.contains("p0"), "{error}");
     }
 
-    /// A node with so many interfaces.
+    /// A node with this many interfaces.
     fn large(interfaces: usize) -> Value {
         let interface = |number| {
             let name = format!("d{number}");

@@ -1,4 +1,4 @@
-//! The network of a node as it is reported: all of it, without what changes by itself.
+//! The network of a node as it is reported: all of it, except what changes by itself.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ const BRIDGE_TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
 /// Parts of an address that count down.
 const LIFE_TIMES: [&str; 2] = ["preferred-life-time", "valid-life-time"];
 
-/// What is reported of a state that was read from a node. The ends of pods' wires that nobody
-/// manages are left out, and routes through them.
+/// What is reported of a state that was read from a node. Unmanaged veth
+/// interfaces of pods are omitted, and routes through them.
 pub fn report(state: &NetworkState) -> Result<NetworkDocument, NotWritable> {
     let mut sections = match serde_json::to_value(state)? {
         Value::Object(sections) => sections,
@@ -36,7 +36,7 @@ pub fn report(state: &NetworkState) -> Result<NetworkDocument, NotWritable> {
         for list in routes.values_mut().filter_map(Value::as_array_mut) {
             list.retain(|route| match route.get("next-hop-interface").and_then(Value::as_str) {
                 Some(interface) => kept.contains(interface),
-                // Blackholes lead nowhere, and are routes all the same.
+                // Blackhole routes have no interface, and are routes nevertheless.
                 None => true,
             });
         }
@@ -50,16 +50,16 @@ pub struct Bounded {
     pub document: NetworkDocument,
     /// Whether settings of interfaces were left out that few clients read.
     pub is_compact: bool,
-    /// Sections that do not fit even so.
+    /// Sections that still do not fit.
     pub left_out: Vec<String>,
 }
 
-/// Settings of an interface that take most of its place and describe its driver rather than the
+/// Settings of an interface that take most of its size and describe its driver rather than the
 /// network.
 const DRIVER_SETTINGS: [&str; 4] = ["ethtool", "statistics", "min-mtu", "max-mtu"];
 
-/// Makes a report fit: first interfaces lose what describes their drivers and what is not set, then
-/// the largest sections go, as few as possible.
+/// Makes a report fit: first, interfaces lose settings of their drivers and those that are not set,
+/// then the largest sections are removed, as few as possible.
 pub fn bounded(report: NetworkDocument) -> Bounded {
     let mut report = report;
     let mut left_out = Vec::new();
@@ -70,7 +70,7 @@ pub fn bounded(report: NetworkDocument) -> Bounded {
     while bounds::size(&report) > bounds::REPORT_LIMIT {
         let sizes = report.0.iter().map(|(section, value)| (bounds::size(value), section.clone()));
         let Some((_, largest)) = sizes.max() else { break };
-        // Routes that somebody configured are few, and tell more than all that are there.
+        // Configured routes are few, and more informative than all routes.
         let routes = report.0.get_mut(&largest).and_then(Value::as_object_mut);
         let part = match routes.and_then(|routes| routes.remove("running")) {
             Some(_) => format!("{largest}.running"),
@@ -84,7 +84,7 @@ pub fn bounded(report: NetworkDocument) -> Bounded {
     Bounded { document: report, is_compact, left_out }
 }
 
-/// Removes from an interface what describes its driver, and what is not set.
+/// Removes settings of the driver from an interface, and those that are not set.
 fn compact(interface: &mut Map<String, Value>) {
     interface.retain(|key, value| !DRIVER_SETTINGS.contains(&key.as_str()) && !is_unset(value));
     let is_off = |value: &Value| value.get("enabled") == Some(&Value::Bool(false));
@@ -285,9 +285,9 @@ routes:
     fn a_node_with_many_interfaces_reports_those_it_manages() {
         let wires =
             (0..100).map(|number| format!("- {{name: veth{number}, type: veth, state: ignore}}\n"));
-        let cards =
+        let nics =
             (0..100).map(|number| format!("- {{name: eth{number}, type: ethernet, state: up}}\n"));
-        let yaml: String = wires.zip(cards).map(|(wire, card)| wire + &card).collect();
+        let yaml: String = wires.zip(nics).map(|(wire, nic)| wire + &nic).collect();
         let report = reported(&format!("interfaces:\n{yaml}"));
         assert_eq!(names(&report).len(), 100);
         assert!(names(&report).iter().all(|name| name.starts_with("eth")));

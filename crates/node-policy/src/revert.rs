@@ -1,4 +1,4 @@
-//! How a policy is reverted: the state that was there before it, and which nodes go first.
+//! How a policy is reverted: the state before it, and which nodes are first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use serde_json::{Map, Value};
 
 use crate::limit::MaxUnavailable;
 
-/// Before the reports that are left are read again, for each turn that others have first.
+/// The delay before the remaining reports are read again, for each group of nodes that comes first.
 const TURN: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// A node that is down holds up the others for so long, and not for ever.
+/// How long a node that is down may block the others.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// When a node may revert a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     Now,
-    /// To be asked again after this time.
+    /// To be checked again after this time.
     In(Duration),
 }
 
-/// Whose turn it is: of the nodes that are `left`, by their names, as many as the policy allowed at a
-/// time. A node is left until it has reverted the policy and deleted its report, so no more than that
-/// are reverted at the same time.
+/// Whether the node may revert now: of the nodes that are `left`, by their names, as many as the
+/// policy allowed at a time. A node is left until it has reverted the policy and deleted its
+/// report, so no more than that are reverted at the same time.
 pub fn turn(node: &str, left: &BTreeSet<String>, limit: MaxUnavailable, waited: Duration) -> Turn {
     let before = left.iter().take_while(|it| it.as_str() < node).count();
     let at_a_time = limit.of(left.len());
@@ -44,15 +44,15 @@ pub enum RevertError {
     Write(#[from] serde_json::Error),
 }
 
-/// What takes `desired` back from a node that is as `before`. `earlier` is how to take earlier
-/// generations of the same policy back: what it speaks of stays as it is, for that is how the node
-/// was before the policy existed.
+/// The state that reverts `desired` on a node with the state `before`. `earlier` reverts earlier
+/// generations of the same policy. It takes precedence, as it describes the node before the policy
+/// existed.
 pub fn way_back(
     desired: &NetworkState,
     before: &NetworkState,
     earlier: &NetworkDocument,
 ) -> Result<NetworkDocument, RevertError> {
-    let revert = node_network::revert(desired, before).map_err(RevertError::Revert)?;
+    let revert = network_revert::revert(desired, before).map_err(RevertError::Revert)?;
     let mut sections = match serde_json::to_value(revert)? {
         Value::Object(sections) => sections,
         _ => Map::new(),
@@ -61,7 +61,7 @@ pub fn way_back(
     for (section, earlier) in &earlier.0 {
         match (section.as_str(), sections.get_mut(section)) {
             ("interfaces", Some(later)) => interfaces(later, earlier),
-            // Sections that exist once per node, and routes: what was first counts.
+            // Sections that exist once per node, and routes: the earliest one counts.
             _ => drop(sections.insert(section.clone(), earlier.clone())),
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(turn("d", &all, one, PATIENCE), Turn::Now, "a may be down");
     }
 
-    /// However nodes come to their turn, no more are reverted at a time than the limit allows.
+    /// In any order of turns, no more nodes are reverted at a time than the limit allows.
     #[test]
     fn turns_never_exceed_the_limit() {
         for limit in 1..4 {
@@ -114,7 +114,7 @@ mod tests {
                     }
                 }
                 assert!(under_way.len() <= limit, "{under_way:?}");
-                // The last of them is done first.
+                // The last of them finishes first.
                 let done = under_way.pop_last().unwrap();
                 left.remove(&done);
             }

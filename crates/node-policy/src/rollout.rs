@@ -46,21 +46,21 @@ pub struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
     pub is_ready: bool,
-    /// The UID of its report: it has taken note of the policy.
+    /// The UID of its report: it has observed the policy.
     pub enactment: Option<String>,
-    /// What it reported last about this policy, and about which generation.
+    /// Its last report about this policy, and about which generation.
     pub phase: Phase,
     pub generation: Option<i64>,
     pub said: Option<Timestamp>,
-    /// The time in the slot that it used last. Older handlers report none.
+    /// The time in the slot that it used last. Older handlers do not report it.
     pub used: Option<Timestamp>,
-    /// Whether policies that come before this one are done with it.
+    /// Whether the policies before this one have finished on it.
     pub is_free: bool,
     /// Why the policy cannot be applied to it, if it reported so without a change.
     pub refusal: Option<String>,
 }
 
-/// The facts by which slots are decided.
+/// The input for the decision about slots.
 #[derive(Debug)]
 pub struct RolloutInput<'a> {
     pub generation: i64,
@@ -72,13 +72,13 @@ pub struct RolloutInput<'a> {
     pub leaving: &'a BTreeMap<String, NodeView>,
     /// Slots given so far.
     pub held: &'a [Slot],
-    /// Whether this generation was stopped already. It stays so.
+    /// Whether this generation was stopped already. That is permanent.
     pub was_aborted: bool,
     /// Whether a slot was given for this generation already.
     pub has_begun: bool,
     /// Whether the first slot waits for nodes that have not reported about this generation.
     pub awaits_reports: bool,
-    /// Whether no further node is to be changed, by request.
+    /// Whether a user requests that no further node is changed.
     pub is_paused: bool,
     pub now: Timestamp,
 }
@@ -120,9 +120,9 @@ impl RolloutInput<'_> {
         let mut slots = self.kept(may_begin);
         let silent: Vec<String> =
             slots.values().filter(|slot| self.is_silent(slot)).map(|it| it.node.clone()).collect();
-        // A node that vanished in the middle of the change counts as failed.
+        // A node that disappeared in the middle of the change counts as failed.
         let lost = silent.iter().filter(|node| self.is_lost(node)).count();
-        // What was refused stops the policy as long as it is refused, and not for good.
+        // A refusal stops the policy as long as it is reported, and not permanently.
         let failed = self.in_phase(Phase::Failed).count() + lost - refusals.len();
         let available = self.in_phase(Phase::Available).count();
         let stage = self.stage(available);
@@ -135,7 +135,7 @@ impl RolloutInput<'_> {
         let is_aborted = self.was_aborted || (is_stopped && !waiting.is_empty());
         let mut unavailable =
             slots.len() + without_slot.len() + self.in_phase(Phase::Failed).count();
-        // They count already, so they may have a slot to go on with.
+        // They count already, so they may have a slot to continue with.
         if matches!(stage, Stage::All) && unavailable <= limit && may_begin {
             for node in without_slot.iter().filter(|node| self.nodes.contains_key(**node)) {
                 slots.insert(node, self.slot(node, &self.nodes[*node]));
@@ -178,9 +178,9 @@ impl RolloutInput<'_> {
         }
     }
 
-    /// Slots that this decision ends because of what was not seen, rather than because their holders
-    /// reported so. What is known of nodes and reports may be older than the slots, so the caller
-    /// has to ask the API server for [`Self::is_gone`] before it writes the decision.
+    /// Slots that this decision ends because something was not observed, rather than because their
+    /// holders reported so. The view of nodes and reports may be older than the slots, so the
+    /// caller has to query the API server for [`Self::is_gone`] before it writes the decision.
     pub fn doubtful(&self) -> Vec<&Slot> {
         let is_doubtful = |slot: &&Slot| {
             let view = self.nodes.get(&slot.node).or_else(|| self.leaving.get(&slot.node));
@@ -193,13 +193,13 @@ impl RolloutInput<'_> {
         self.held.iter().filter(is_doubtful).collect()
     }
 
-    /// Whether a slot has ended: `view` is its node as the API server knows it now, none if the node
-    /// was deleted.
+    /// Whether a slot has ended: `view` is its node as the API server currently reports it, none if
+    /// the node was deleted.
     pub fn is_gone(slot: &Slot, view: Option<&NodeView>) -> bool {
         view.is_none_or(|view| !may_use(view, slot) && !view.phase.is_under_way())
     }
 
-    /// A new slot, which cannot be mistaken for an earlier one.
+    /// A new slot, which is distinct from all earlier ones.
     fn slot(&self, node: &str, view: &NodeView) -> Slot {
         let later = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
         let held = self.held.iter().filter(|slot| slot.node == node).map(|slot| slot.expires);
@@ -210,11 +210,11 @@ impl RolloutInput<'_> {
         Slot { node: node.to_owned(), generation: self.generation, expires, enactment }
     }
 
-    /// Whether nothing was heard of the holder for too long, by the coordinator's clock.
+    /// Whether the holder has not reported for too long, by the coordinator's clock.
     fn is_silent(&self, slot: &Slot) -> bool {
         let view = self.nodes.get(&slot.node).or_else(|| self.leaving.get(&slot.node));
         let said = view.and_then(|view| view.said?.checked_add(SLOT_LIFE).ok());
-        // A clock that is ahead must not make a node look alive for ever.
+        // A clock that is ahead must not make a node look alive forever.
         let latest = self.now.saturating_add(SLOT_LIFE).unwrap_or(Timestamp::MAX);
         let said = said.filter(|said| *said <= latest);
         slot.expires <= self.now && said.is_none_or(|said| said <= self.now)
@@ -272,15 +272,15 @@ impl RolloutInput<'_> {
         // The node may be changed by the earlier generation, or about to be.
         let has_seen = node.generation.is_some_and(|it| it > held.generation);
         let is_open = node.phase.is_under_way() || (!has_seen && may_use(node, held));
-        // So the new generation may go there first, unless others have to.
+        // So the new generation may be applied there first, unless others have to be first.
         is_open.then(|| match self.canary {
             None if may_begin => self.slot(name, node),
             _ => held.clone(),
         })
     }
 
-    /// Nodes that are being changed without a slot: what was known of them is lost, or what is
-    /// known of them is old.
+    /// Nodes that are being changed without a slot: their slot was lost, or the view of them is
+    /// outdated.
     fn without_slot(&self, slots: &BTreeMap<&str, Slot>) -> Vec<&str> {
         let all = self.nodes.iter().chain(self.leaving);
         let is_it = |(name, node): &(&String, &NodeView)| {
@@ -289,7 +289,7 @@ impl RolloutInput<'_> {
         all.filter(is_it).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Nodes that may be given a slot, those first that had none yet.
+    /// Nodes that may be given a slot, first those that had none yet.
     fn waiting(&self, slots: &BTreeMap<&str, Slot>) -> Vec<&str> {
         let had_one = |name: &str| self.held.iter().any(|slot| slot.node == name);
         let mut waiting: Vec<&str> = Vec::new();
@@ -341,14 +341,14 @@ fn may_use(node: &NodeView, slot: &Slot) -> bool {
         return node.phase.is_under_way();
     }
     match node.used {
-        // It may not have seen the slot yet, whatever it reports.
+        // It may not have observed the slot yet, whatever it reports.
         Some(used) => used < slot.expires,
-        // An older handler gives the slot up with its last report.
+        // An older handler releases the slot with its last report.
         None => !(node.generation == Some(slot.generation) && node.phase.is_settled()),
     }
 }
 
-/// The slot of a node that its handler may use. `used` is what it reported last.
+/// The slot of a node that its handler may use. `used` is its last report.
 pub fn own_slot<'a>(
     slots: impl IntoIterator<Item = &'a Slot>,
     node: &str,
@@ -364,9 +364,9 @@ pub fn own_slot<'a>(
 }
 
 enum Stage<'a> {
-    /// Every node may go.
+    /// Every node may change.
     All,
-    /// So many nodes, whichever.
+    /// This many nodes, in any order.
     First(usize),
     /// These nodes.
     Only(BTreeSet<&'a str>),

@@ -277,7 +277,7 @@ fn the_limit_is_never_exceeded_whatever_the_nodes_say() {
         Phase::Failed,
         Phase::Available,
     ];
-    // Every state of three nodes, from no slots on: those under way had leave before.
+    // Every state of three nodes, starting without slots: nodes in progress had a slot before.
     for (i, a) in phases.into_iter().enumerate() {
         for b in &phases[i..] {
             for c in phases {

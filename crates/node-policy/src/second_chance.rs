@@ -1,14 +1,14 @@
-//! When a policy that failed on a node is tried again without a request: after the handler or the
-//! node restarted, or a NIC was added or removed, and not more often than the back-off allows.
+//! When a policy that failed on a node is retried without a request: after the handler or the node
+//! restarted, or a NIC was added or removed, and not more often than the back-off allows.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Before the first of these attempts. Each further one waits twice as long.
+/// The delay before the first of these attempts. It doubles with each further one.
 const FIRST_REST: SignedDuration = SignedDuration::from_mins(10);
 const LONGEST_REST: SignedDuration = SignedDuration::from_hours(24);
 
-/// When to try again. `attempts` are those made so far, `failed` is when the last one ended,
-/// `changed` is the last relevant change of the node. All times are those of the node.
+/// When to retry. `attempts` are those made so far, `failed` is when the last one ended, `changed`
+/// is the last relevant change of the node. All times are those of the node.
 pub fn retry_at(attempts: u32, failed: Timestamp, changed: Timestamp) -> Option<Timestamp> {
     let doublings = attempts.saturating_sub(1).min(16);
     let rest = FIRST_REST.saturating_mul(1 << doublings).min(LONGEST_REST);

@@ -1,5 +1,5 @@
-//! Passwords and keys in a desired state. What nmstate says about a change may quote the state; what
-//! we write into logs and conditions must not.
+//! Passwords and keys in a desired state. nmstate's messages about a change may quote the state;
+//! logs and conditions must not contain them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 const KEYS: [&str; 4] = ["password", "private-key-password", "psk", "mka-cak"];
 const HIDDEN: &str = "<hidden>";
 
-/// Texts that nobody may read.
+/// Texts that must not be reported.
 #[derive(Clone, Default)]
 pub struct Secrets(BTreeSet<String>);
 
@@ -29,7 +29,7 @@ impl Secrets {
             Value::String(text) if KEYS.contains(&key) && !text.is_empty() => {
                 self.0.insert(text.clone());
             }
-            // A password of digits, which YAML takes for a number.
+            // A password of digits, which YAML parses as a number.
             Value::Number(number) if KEYS.contains(&key) => drop(self.0.insert(number.to_string())),
             _ => {}
         }

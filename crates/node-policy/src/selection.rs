@@ -1,11 +1,11 @@
-//! Which policies are for which nodes. On a node they are made true in the order of their names.
+//! Which policies are for which nodes. On a node they are applied in the order of their names.
 
 use std::collections::BTreeMap;
 
-/// Labels of a node, or those that a policy wants.
+/// Labels of a node, or those that a policy requires.
 pub type Labels = BTreeMap<String, String>;
 
-/// Whether a node has all labels that are wanted. Who wants none wants every node.
+/// Whether a node has all required labels. Without any, every node matches.
 pub fn matches(selector: &Labels, labels: &Labels) -> bool {
     selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }

@@ -1,11 +1,11 @@
-//! What all nodes together mean for a policy: counts, and conditions made of them.
+//! The summary of all nodes for a policy: counts, and conditions derived from them.
 
 use nmstate_api::PolicyConditionType::{self as Type};
 use nmstate_api::{Condition, ConditionStatus, PolicyReason as Reason};
 
 use crate::phase::Phase;
 
-/// How many matching nodes are how far, for the present generation.
+/// The number of matching nodes in each phase, for the current generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Nodes that match and have a handler.
@@ -19,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts nodes, each with whether it is ready and how far it is.
+    /// Counts nodes, each with its readiness and its phase.
     pub fn of(nodes: impl IntoIterator<Item = (bool, Phase)>) -> Self {
         let mut counts = Self::default();
         for (is_ready, phase) in nodes {
@@ -30,7 +30,7 @@ impl Counts {
                 Phase::Failed => counts.failed += 1,
                 Phase::Aborted => counts.aborted += 1,
                 Phase::Pending => counts.pending += 1,
-                // A change that will be tried again has not failed.
+                // A change that will be retried has not failed.
                 Phase::Unknown | Phase::Progressing | Phase::Retrying => {}
             }
         }
@@ -45,7 +45,7 @@ impl Counts {
         self.matching - self.ready
     }
 
-    /// What holds of the policy, in the words that clients of kubernetes-nmstate know.
+    /// The summary of the policy, in the terms that clients of kubernetes-nmstate expect.
     pub fn summarize(self) -> PolicySummary {
         let Self { matching, ready, available, failed, aborted, pending, .. } = self;
         let ignored = match self.not_ready() {
@@ -65,7 +65,7 @@ impl Counts {
             return PolicySummary::new(State::Failed, text);
         }
         if finished < ready || pending > 0 {
-            // Said where it is the reason. Elsewhere nodes that are not done say enough.
+            // Reported only if it is the reason. Otherwise the unfinished nodes are sufficient.
             let pending = match pending {
                 nodes if nodes > 0 && finished >= ready => format!(", {nodes} pending"),
                 _ => String::new(),
@@ -86,13 +86,13 @@ pub enum State {
     Failed,
     Progressing,
     Available,
-    /// No handlers run, or the policy cannot be honoured; the reason says which.
+    /// No handlers run, or the policy cannot be honoured; the reason tells which.
     Ignored(Reason),
     /// No node is changed before something is corrected.
     Blocked(Reason),
 }
 
-/// What holds of a policy, and a sentence.
+/// The condition of a policy, and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySummary {
     pub state: State,
@@ -119,7 +119,7 @@ impl PolicySummary {
             State::Available => ([True, False, False, False], Reason::SuccessfullyConfigured),
         };
         let make = |(type_, status): (Type, ConditionStatus)| {
-            // So it has always been in that API.
+            // The API has always been like this.
             let reason = match (self.state, type_) {
                 (State::Failed, Type::Progressing) => Reason::ConfigurationProgressing,
                 _ => reason,
@@ -147,7 +147,7 @@ mod tests {
     const UP: bool = true;
     const DOWN: bool = false;
 
-    /// What kubernetes-nmstate says of the same nodes, word for word.
+    /// The messages of kubernetes-nmstate for the same nodes, literally.
     #[test]
     fn the_status_of_a_policy_follows_from_its_nodes() {
         let progressing = |nodes: &[(bool, Phase)], rest: &str| {
@@ -157,7 +157,7 @@ mod tests {
         progressing(&[(UP, Progressing); 3], "0/3 nodes finished");
         let two = [(UP, Available), (UP, Available)];
         let three = [(UP, Available), (UP, Available), (UP, Available)];
-        // The last one has not made its report, or says nothing in it.
+        // The last one has not created its report, or the report is empty.
         progressing(&[&three[..], &[(UP, Unknown)]].concat(), "3/4 nodes finished");
         progressing(&[&two[..], &[(UP, Progressing)]].concat(), "2/3 nodes finished");
         progressing(&[(UP, Unknown), (UP, Unknown), (UP, Available)], "1/3 nodes finished");
@@ -210,7 +210,7 @@ mod tests {
                 State::Failed,
                 "1/3 nodes failed to configure",
             ),
-            // A node that waits is not done, even when others count for it that are away.
+            // A node that waits is not finished, even if nodes that are down count as finished.
             (
                 &[(DOWN, Available), (DOWN, Available), (UP, Pending)],
                 State::Progressing,

@@ -1,11 +1,11 @@
 //! What an attempt depends on beside the spec: the annotations that change how it is made.
 //!
-//! Annotations have no generation. A report about a failure says what was asked for, so that
-//! whoever corrects an annotation is not told the old failure for ever.
+//! Annotations have no generation. A report about a failure contains what was requested, so that a
+//! corrected annotation ends the failure.
 
 use nmstate_api::annotations::{Persistence, PolicyOptions, Probes};
 
-/// What the annotations ask of an attempt, as text that people can read as well.
+/// The options in the annotations that an attempt depends on, as readable text.
 pub fn terms(options: &PolicyOptions) -> String {
     let probes = match &options.probes {
         Probes::WhatAnsweredBefore => "what answered before".to_owned(),
@@ -15,7 +15,7 @@ pub fn terms(options: &PolicyOptions) -> String {
     };
     let memory_only = options.persistence == Some(Persistence::MemoryOnly);
     let mut text = format!("probes: {probes}; memory-only: {memory_only}");
-    // What is not asked for is not written: reports of earlier versions stay comparable.
+    // Options that are not set are not written: reports of earlier versions stay comparable.
     if let Some(seconds) = options.probe_timeout {
         text.push_str(&format!("; probe-timeout: {seconds}"));
     }
@@ -34,8 +34,8 @@ pub fn terms(options: &PolicyOptions) -> String {
     text
 }
 
-/// Whether a failure under `tried` says nothing about attempts under `now`. Reports of programs that
-/// did not write down what they tried count as being about the same.
+/// Whether a failure with the options `tried` does not apply to attempts with `now`. Reports of
+/// programs that did not record their options count as having the same.
 pub fn are_others(tried: Option<&str>, now: &PolicyOptions) -> bool {
     tried.is_some_and(|tried| tried != terms(now))
 }

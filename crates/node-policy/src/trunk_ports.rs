@@ -1,9 +1,9 @@
-//! VLANs on ports of Linux bridges that say nothing about them: all are let through, as
-//! kubernetes-nmstate has it. `vlan: {}` on a port asks for none of that.
+//! VLANs on ports of Linux bridges without a VLAN setting: all are allowed, as in
+//! kubernetes-nmstate. `vlan: {}` on a port disables that.
 
 use serde_json::{Value, json};
 
-/// Fills in the ports of bridges that are to be up.
+/// Completes the ports of bridges that are to be up.
 pub(crate) fn fill(desired: &mut Value) {
     let interfaces = desired.get_mut("interfaces").and_then(Value::as_array_mut);
     for interface in interfaces.into_iter().flatten() {
@@ -71,7 +71,7 @@ mod tests {
             bridge("down", &json!([{"name": "eth1"}])),
             bridge("absent", &json!([{"name": "eth1"}])),
             json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up"}]}),
-            // Bridges of Open vSwitch let VLANs through by themselves.
+            // Bridges of Open vSwitch forward VLANs by themselves.
             json!({"interfaces": [{
                 "name": "br1", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "eth1"}]},
             }]}),

@@ -1,4 +1,4 @@
-//! What the end of an attempt means: what is reported, and whether to try again.
+//! The evaluation of an attempt: what is reported, and whether to retry.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use node_network::{Cause, Message, Outcome, Recovery};
 use crate::phase::Phase;
 use crate::secrets::Secrets;
 
-/// Attempts at one generation of a policy, the first one included.
+/// The maximum number of attempts at one generation of a policy, the first one included.
 pub const MOST_ATTEMPTS: u32 = 5;
-/// Attempts during which the API server alone did not answer.
+/// The maximum number of attempts during which only the API server did not respond.
 pub const MOST_OUTAGES: u32 = 3;
-/// Before the attempt after such a one.
+/// The delay before the attempt after such an outage.
 const OUTAGE_WAIT: Duration = Duration::from_secs(60);
-/// Waits between attempts double from this one on.
+/// The first delay between attempts; it doubles with each one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Bytes of a message. Conditions are watched by every client of the API.
@@ -25,17 +25,17 @@ pub const MESSAGE_LIMIT: usize = 1024;
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
-    /// The node is as the policy wants it; nothing had to be done.
+    /// The node matches the policy; no change was necessary.
     NothingDiffers,
     /// The change is made and confirmed.
     Applied,
-    /// What the policy wants of this node could not be worked out.
+    /// The desired state of this node could not be computed.
     NotRendered { why: String },
-    /// The change may not be made on a node that runs.
+    /// The change is not allowed on a running node.
     Forbidden { rule: String, interface: Option<String>, why: String },
-    /// The node cannot be made what the policy wants; nmstate says so, or we do.
+    /// The policy cannot be applied to this node, according to nmstate or to our own checks.
     Invalid { why: String },
-    /// It could not be begun; nothing was touched.
+    /// The change could not be started; nothing was modified.
     NotBegun { why: String },
     /// The change was made and rolled back.
     RolledBack {
@@ -52,7 +52,7 @@ pub enum Attempt {
     Interrupted,
 }
 
-/// Why a change was rolled back, in the words of policies.
+/// Why a change was rolled back, in the terms of policies.
 fn words(cause: Cause, is_outage: bool) -> &'static str {
     match cause {
         Cause::Apply => "NetworkManager could not make the change",
@@ -72,12 +72,12 @@ pub struct Verdict {
     pub phase: Phase,
     pub message: String,
     pub failure: Option<Failure>,
-    /// When to try again.
+    /// When to retry.
     pub again_after: Option<Duration>,
 }
 
 impl Attempt {
-    /// What the end of a transaction means for a policy.
+    /// The meaning of a transaction's outcome for a policy.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Committed { .. } => Self::Applied,
@@ -103,8 +103,8 @@ impl Attempt {
     }
 
     /// Judges the attempt to revert a deleted policy with this number, counted from one. An edit
-    /// cannot start another attempt once the policy is deleted, so a node that did not answer is
-    /// no reason to stop.
+    /// cannot start another attempt once the policy is deleted, so a node that did not respond is
+    /// not a reason to stop.
     pub fn judge_revert(&self, number: u32) -> Verdict {
         let was_rolled_back = matches!(self, Self::RolledBack { .. });
         self.verdict(number, was_rolled_back || self.can_change())
@@ -131,7 +131,7 @@ impl Attempt {
             _ => {}
         }
         let most = match self {
-            // A change that hides the API server alone looks the same as an outage.
+            // A change that only disconnects the API server looks the same as an outage.
             Self::RolledBack { is_outage: true, .. } => MOST_OUTAGES,
             _ => MOST_ATTEMPTS,
         };
@@ -145,8 +145,8 @@ impl Attempt {
         Verdict { phase, message: bounded(message), failure: Some(failure), again_after }
     }
 
-    /// The same without secrets in what is said about it. To be done before anything is cut, so
-    /// that no part of one is left.
+    /// The same without secrets in its messages. To be done before any text is truncated, so that
+    /// no part of a secret remains.
     pub fn without(self, secrets: &Secrets) -> Self {
         let hide = |text: String| secrets.hide(text);
         match self {
@@ -169,7 +169,7 @@ impl Attempt {
         }
     }
 
-    /// What was wrong with a change that was rolled back, in a few words.
+    /// Why a change was rolled back, in a few words.
     pub fn rolled_back(&self) -> Option<&'static str> {
         match self {
             Self::RolledBack { cause, is_outage, .. } => Some(words(*cause, *is_outage)),
@@ -177,16 +177,16 @@ impl Attempt {
         }
     }
 
-    /// Whether the former network is still to be restored.
+    /// Whether the previous network has not been restored yet.
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Self::RolledBack { recovery: Recovery::Pending { .. }, .. })
     }
 
-    /// Whether the same attempt may end otherwise next time.
+    /// Whether the same attempt may have a different result next time.
     fn can_change(&self) -> bool {
         match self {
             Self::NothingDiffers | Self::Applied => false,
-            // Only another policy helps.
+            // Only an edit of the policy helps.
             Self::NotRendered { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => false,
             Self::NotBegun { .. } | Self::Interrupted => true,
             Self::RolledBack {
@@ -195,10 +195,10 @@ impl Attempt {
                 recovery,
                 ..
             } => match recovery {
-                // The node responds again without the change, so the change was the cause. To make
-                // it again would cut the node off again.
+                // The node responds again without the change, so the change was the cause. To
+                // repeat it would disconnect the node again.
                 Recovery::Works => false,
-                // Something else is wrong as well.
+                // There is another problem as well.
                 Recovery::Differs { .. } | Recovery::Pending { .. } => true,
             },
             Self::RolledBack { .. } => true,
@@ -212,7 +212,7 @@ impl Attempt {
         }
     }
 
-    /// A name for programs, none when it went well.
+    /// A machine-readable name, none if it succeeded.
     fn failure_kind(&self) -> Option<&'static str> {
         Some(match self {
             Self::NothingDiffers | Self::Applied => return None,
@@ -276,7 +276,7 @@ pub fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
 }
 
 /// Whether the node reaches everything else: the API server itself may be down then. Readiness is
-/// reported by the API server, so it says nothing.
+/// reported by the API server, so it is ignored.
 fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
     let is = |report: &CheckReport, kind: ProbeKind| probe_kind(report) == Some(kind);
     let depends =

@@ -59,7 +59,7 @@ struct Node {
     matches: bool,
 }
 
-/// What the API server stores.
+/// The content of the API server.
 #[derive(Debug, Clone)]
 struct Store {
     policy: Policy,
@@ -67,7 +67,7 @@ struct Store {
     nodes: BTreeMap<String, Node>,
 }
 
-/// Up to when a program has seen each kind of object.
+/// Up to which state a program has observed each kind of object.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     policy: usize,
@@ -78,13 +78,13 @@ struct Seen {
 #[derive(Debug)]
 struct Handler {
     seen: Seen,
-    /// Its own clock is that far from the right time.
+    /// The difference of its own clock from the right time.
     skew: SignedDuration,
     /// What it compared last, and whether that differs.
     evaluation: Option<(i64, bool)>,
     /// The generation it is applying: the network of the node is changing.
     running: Option<i64>,
-    /// Handlers of the former version report no used slot.
+    /// Handlers of the previous version report no used slot.
     is_old: bool,
 }
 
@@ -144,7 +144,7 @@ impl World {
         Seen { policy: last, reports: last, nodes: last }
     }
 
-    /// A coordinator decides by what it has seen. Its write fails if the policy changed since.
+    /// A coordinator decides by what it has observed. Its write fails if the policy changed since.
     fn coordinate(&mut self, seen: Seen) {
         let policy = &self.history[seen.policy].policy;
         let reports = &self.history[seen.reports].reports;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// A handler does its next step.
+    /// A handler performs its next step.
     fn handle(&mut self, name: &str) {
         let handler = &self.handlers[name];
         if handler.running.is_some() {
@@ -197,7 +197,7 @@ impl World {
         }
         let policy = self.history[handler.seen.policy].policy.clone();
         let node = self.history[handler.seen.nodes].nodes.get(name).copied();
-        // What a handler wrote, it knows; nobody else writes its reports.
+        // A handler knows its own writes; no other program writes its reports.
         let report = self.latest().reports.get(name).cloned();
         let local = self.now.saturating_add(handler.skew).unwrap();
         let slot = own_slot(
@@ -207,7 +207,7 @@ impl World {
             report.as_ref().map(|it| it.uid.as_str()),
             report.as_ref().and_then(|it| it.used),
         );
-        // The former version looks at its own clock.
+        // The previous version compares it with its own clock.
         let slot = slot.filter(|slot| !handler.is_old || slot.expires > local);
         let slot = slot.filter(|_| report.is_some()).map(|slot| slot.expires);
         let view = PolicyView {
@@ -311,7 +311,7 @@ impl World {
         self.handlers.get_mut(name).unwrap()
     }
 
-    /// Something happens.
+    /// A random event.
     fn happen(&mut self, dice: &mut Dice) {
         let name = format!("node-{}", dice.below(NODES));
         let is_node = self.latest().nodes.contains_key(&name);
@@ -339,7 +339,7 @@ impl World {
                     self.report(&name, Phase::Retrying, report.generation.unwrap_or(1), None);
                 }
             }
-            // A leader is replaced, and goes on for a while.
+            // A leader is replaced, and continues for a while.
             34 => {
                 let present = self.present();
                 self.coordinators.push(present);
@@ -369,14 +369,14 @@ impl World {
             // The network of a node differs from the policy without a reason.
             38 if is_node => {
                 let handler = self.handler(&name);
-                // Handlers of the former version may use a slot twice then.
+                // Handlers of the previous version may use a slot twice then.
                 if let Some((_, differs)) = handler.evaluation.as_mut().filter(|_| !handler.is_old)
                 {
                     *differs = true;
                 }
             }
             39 if dice.one_in(8) => match is_node {
-                // A node that left is off; its objects go with it.
+                // A node that left is powered off; its objects are deleted with it.
                 true => {
                     self.handler(&name).running = None;
                     self.change(|store| {
@@ -425,7 +425,7 @@ impl Handler {
 }
 
 impl Seen {
-    /// Sees more of one kind of object, or all there is.
+    /// Observes more of one kind of object, or all of it.
     fn advance(&mut self, dice: &mut Dice, last: usize) {
         let further = |from: usize, dice: &mut Dice| (from + 1 + dice.below(12)).min(last);
         match dice.below(4) {
@@ -467,7 +467,7 @@ fn the_same_holds_while_handlers_of_the_former_version_run() {
     play(true);
 }
 
-/// Without stale views nodes get on: all that match and are ready are done in the end.
+/// Without stale views nodes make progress: all that match and are ready finish in the end.
 #[test]
 fn a_policy_comes_to_its_end_after_any_history() {
     for seed in 1..=HISTORIES / 10 {
@@ -476,7 +476,7 @@ fn a_policy_comes_to_its_end_after_any_history() {
         for _ in 0..EVENTS {
             world.happen(&mut dice);
         }
-        // An edit ends whatever was stopped, and nothing else happens any more.
+        // An edit ends whatever was stopped, and there are no further events.
         world.change(|store| {
             store.policy.version += 1;
             store.policy.generation += 1;

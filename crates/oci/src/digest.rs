@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn what_is_not_a_digest_is_refused() {
         for (text, expected) in [
             ("sha512:00", "only sha256 is supported"),
             ("e3b0", "only sha256 is supported"),

@@ -58,7 +58,7 @@ pub enum ManifestError {
         "the manifest is of docker's first format (schema 1), which is not supported; push the image again with a current tool"
     )]
     Schema1,
-    #[error("the manifest has the media type {0:?}, which is none of an image's")]
+    #[error("the manifest has the media type {0:?}, which is not a media type of an image")]
     MediaType(String),
     #[error("the manifest has the media type {inside:?}, but was sent as {sent:?}")]
     TwoTypes { sent: String, inside: String },

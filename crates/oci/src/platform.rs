@@ -23,8 +23,8 @@ impl Platform {
         Self { os: os.into(), architecture: architecture.into(), variant: None }
     }
 
-    /// Whether an image for `held` is one of those `self` requests. A wish
-    /// without variant is content with any.
+    /// Whether an image for `held` is one of those `self` requests. A platform
+    /// without variant accepts any.
     pub fn accepts(&self, held: &Platform) -> bool {
         self.os == held.os
             && self.architecture == held.architecture

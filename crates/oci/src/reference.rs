@@ -65,7 +65,7 @@ pub struct ImageRef {
 }
 
 impl ImageRef {
-    /// What to ask the registry for: the digest where there is one, as a tag
+    /// What to request from the registry: the digest where there is one, as a tag
     /// beside it is only a name. `None` when the reference has neither.
     pub fn pointer(&self) -> Option<Pointer> {
         match (&self.digest, &self.tag) {

@@ -47,7 +47,7 @@ pub(crate) enum Secret {
     },
     /// Exchanged for access tokens.
     Refresh(String),
-    /// Shown as it is.
+    /// Printed unchanged.
     Bearer(String),
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn get(
 
 async fn converse(child: &mut Child, server: &str) -> std::io::Result<Vec<u8>> {
     if let Some(mut stdin) = child.stdin.take() {
-        // A helper may answer without reading; that is its business.
+        // A helper may respond without reading its input; that is not an error.
         let _ = stdin.write_all(server.as_bytes()).await;
     }
     let mut output = Vec::new();
@@ -99,7 +99,7 @@ fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    async fn ask(script: &str, name: &str) -> Result<Option<Secret>, AuthFileError> {
+    async fn run_helper(script: &str, name: &str) -> Result<Option<Secret>, AuthFileError> {
         let dir = tempfile::tempdir().unwrap();
         let (text, program) = (dir.path().join("text"), dir.path().join("docker-credential-test"));
         std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -111,19 +111,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_helper_is_told_the_server_and_gives_the_login() {
+    async fn a_helper_gets_the_server_and_returns_the_login() {
         let script = r#"read server; echo "{\"ServerURL\":\"$server\",\"Username\":\"$1-$server\",\"Secret\":\"s\"}""#;
-        let secret = ask(script, "test").await.unwrap();
+        let secret = run_helper(script, "test").await.unwrap();
         let expected = Secret::Password { user: "get-quay.io".into(), password: "s".into() };
         assert_eq!(secret, Some(expected));
-        let token = ask(r#"echo '{"Username":"<token>","Secret":"r"}'"#, "test").await.unwrap();
+        let token =
+            run_helper(r#"echo '{"Username":"<token>","Secret":"r"}'"#, "test").await.unwrap();
         assert_eq!(token, Some(Secret::Refresh("r".into())));
     }
 
     #[tokio::test]
-    async fn not_found_is_no_error_and_everything_else_is() {
+    async fn not_found_is_not_an_error_and_everything_else_is() {
         let none = "echo credentials not found in native keychain; exit 1";
-        assert_eq!(ask(none, "test").await.unwrap(), None);
+        assert_eq!(run_helper(none, "test").await.unwrap(), None);
         for (script, name, expected) in [
             ("echo locked; exit 3", "test", "locked"),
             ("echo nonsense", "test", "not JSON"),
@@ -131,7 +132,7 @@ mod tests {
             ("exit 0", "../test", "not a name of a credential helper"),
             ("exit 0", "", "not a name of a credential helper"),
         ] {
-            let error = ask(script, name).await.unwrap_err().to_string();
+            let error = run_helper(script, name).await.unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("/x/auth.json"), "{error}");
         }
     }

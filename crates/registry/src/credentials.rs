@@ -49,7 +49,7 @@ pub(crate) struct Credentials {
     /// A file that was named must be there; those of the search need not.
     must_exist: bool,
     helper_path: Option<std::ffi::OsString>,
-    /// The order of registries.conf; `None` stands for the files above.
+    /// The order of registries.conf; `None` means the files above.
     order: Vec<Option<Box<str>>>,
     /// The registries.conf that names helpers.
     named_in: Arc<Path>,
@@ -189,7 +189,7 @@ impl Credentials {
         Ok(None)
     }
 
-    /// A file as it is now: read again when its time or length changed.
+    /// The current content of a file: read again when its time or length changed.
     fn file(&self, path: &Path) -> Result<Option<Arc<AuthFile>>, AuthFileError> {
         let failed = |source| AuthFileError::Read { path: path.into(), source };
         let stamp = match std::fs::metadata(path) {
@@ -239,7 +239,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where podman and docker keep logins, in the order podman looks.
+/// Where podman and docker keep logins, in the order in which podman searches.
 fn search_path(environment: &Environment) -> Vec<PathBuf> {
     let below = |dir: &Option<PathBuf>, name: &str| dir.as_ref().map(|dir| dir.join(name));
     [
@@ -281,7 +281,7 @@ impl fmt::Display for Provenance {
                     files.join(", ")
                 )
             }
-            Self::Anonymous => f.write_str("no credentials were to be used"),
+            Self::Anonymous => f.write_str("no credentials were used, as requested"),
         }
     }
 }
@@ -343,7 +343,8 @@ mod tests {
         assert_eq!(user(found).as_deref(), Some("longer"));
     }
 
-    /// A directory with the program `docker-credential-<name>` that knows `reg.lan` only.
+    /// A directory with the program `docker-credential-<name>` that has credentials of `reg.lan`
+    /// only.
     fn helper(name: &str, user: &str) -> tempfile::TempDir {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn helpers_of_registries_conf_are_asked_in_its_order() {
+    async fn helpers_of_registries_conf_are_used_in_its_order() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join(".docker")).unwrap();
         let login = r#"{"auths":{"reg.lan":{"auth":"YTox"},"other.lan":{"auth":"Yjoy"}}}"#;

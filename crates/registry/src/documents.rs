@@ -77,7 +77,7 @@ impl Client {
             _ => {
                 let Refusal { request_line, status, error_body, retry_after } =
                     response.refusal().await;
-                return Err(Error::Answered { request_line, status, error_body, retry_after });
+                return Err(Error::ServerStatus { request_line, status, error_body, retry_after });
             }
         }
         let web_page = response

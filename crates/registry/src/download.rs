@@ -1,4 +1,4 @@
-//! Blobs coming in: a stream that goes on where it was cut off.
+//! Downloads of blobs: a stream that continues where it was interrupted.
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -16,8 +16,8 @@ use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
 use crate::transport::{Protocol, Response};
 
-/// What a connection must bring for its end to be an accident. With less, a
-/// registry that hangs up after a few bytes each time would be sent requests forever.
+/// Bytes that a connection must transfer for its end to count as an accident. With less, a
+/// registry that disconnects after a few bytes each time would be sent requests forever.
 const GETTING_AHEAD: u64 = 32 << 10;
 
 impl Client {
@@ -68,7 +68,7 @@ fn call(method: Method, spot: &Spot, digest: &Digest) -> Call {
     Call::new(method, format!("{repository}/blobs/{digest}"), Scope::pull(repository))
 }
 
-/// A blob on its way. See [`Client::blob`].
+/// A blob that is being downloaded. See [`Client::blob`].
 #[derive(Debug)]
 pub struct BlobStream {
     client: Client,

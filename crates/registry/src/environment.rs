@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// no home, no proxies, system files below `/`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Below this lie `etc/containers` and `etc/docker`; `/` but in tests.
+    /// The directory above `etc/containers` and `etc/docker`; `/` but in tests.
     pub system_root: PathBuf,
     pub home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, or `/run/containers/<uid>` where that is not set.

@@ -30,12 +30,12 @@ pub enum Error {
     #[error("{what} does not end")]
     Endless { what: String },
     /// A mirror that gets no requests for a while.
-    #[error("{place} is left out for a while: {why}")]
+    #[error("{place} is temporarily not used: {why}")]
     Resting { place: String, why: std::sync::Arc<str> },
     #[error("{place} does not have it")]
     Absent { place: String },
     /// The registry forgot an upload before it was finished.
-    #[error("{request_line}: the registry no longer knows the upload ({status}{error_body})")]
+    #[error("{request_line}: the registry no longer has the upload ({status}{error_body})")]
     UploadLost { request_line: RequestLine, status: StatusCode, error_body: ErrorBody },
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// A server of documents, which is not a registry, did not send one.
     #[error("{request_line}: the server responded {status}{error_body}")]
-    Answered {
+    ServerStatus {
         request_line: RequestLine,
         status: StatusCode,
         error_body: ErrorBody,
@@ -86,7 +86,7 @@ pub enum Error {
     Length { request_line: RequestLine, wanted: u64, got: u64 },
     #[error("{request_line}: the response is longer than the limit of {limit} bytes")]
     Large { request_line: RequestLine, limit: u64 },
-    #[error("{request_line}: the content has the digest {got}, not {wanted}")]
+    #[error("{request_line}: the content has the digest {got}, expected {wanted}")]
     Digest { request_line: RequestLine, wanted: Digest, got: Digest },
     #[error("{request_line}")]
     Manifest {
@@ -98,7 +98,7 @@ pub enum Error {
     #[error("{request_line}: {what}")]
     Protocol { request_line: RequestLine, what: String },
     /// The caller's stream failed while it was being uploaded.
-    #[error("{request_line}: reading what was to be sent")]
+    #[error("{request_line}: reading the content to send")]
     Body {
         request_line: RequestLine,
         #[source]
@@ -133,7 +133,7 @@ pub enum Fault {
     Request,
 }
 
-/// What was waited for in vain.
+/// What did not happen within the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     Connect,
@@ -156,7 +156,7 @@ impl Error {
     /// Whether the same request may succeed a little later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Status { status, .. } | Self::Answered { status, .. } => {
+            Self::Status { status, .. } | Self::ServerStatus { status, .. } => {
                 matches!(status.as_u16(), 408 | 429 | 500..=504)
             }
             Self::Transport { fault, .. } => {
@@ -202,7 +202,7 @@ impl Error {
         }
     }
 
-    /// The registry refused for want of rights: with 401 or 403.
+    /// The registry refused for lack of permission: with 401 or 403.
     pub fn is_denied(&self) -> bool {
         match self {
             Self::Denied { .. } => true,
@@ -260,7 +260,9 @@ impl Error {
     /// How long the registry requested us to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Status { retry_after, .. } | Self::Answered { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } | Self::ServerStatus { retry_after, .. } => {
+                *retry_after
+            }
             Self::Repeated { error, .. } => error.retry_after(),
             Self::Everywhere { tried, .. } => tried.iter().filter_map(Self::retry_after).max(),
             _ => None,
@@ -269,14 +271,7 @@ impl Error {
 
     /// This error and its sources on one line.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = self.source();
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        text
+        error_causes::with_causes(self)
     }
 
     /// Sorts an error of the HTTP library.
@@ -429,8 +424,8 @@ impl fmt::Display for Wait {
         f.write_str(match self {
             Self::Connect => "no connection",
             Self::Response => "no response",
-            Self::Receive => "no further bytes came",
-            Self::Send => "the registry took no further bytes",
+            Self::Receive => "no further bytes were received",
+            Self::Send => "the registry accepted no further bytes",
             Self::Commit => "no response to the finished upload",
         })
     }
@@ -530,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_places_fail_each_is_told() {
+    fn when_all_places_fail_each_is_reported() {
         let error =
             Error::Everywhere { name: "quay.io/a".into(), tried: vec![status(404), status(503)] };
         let text = error.to_string();

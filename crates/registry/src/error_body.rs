@@ -1,6 +1,6 @@
 //! The body of an error response: the error codes of the registry, or the first
 //! line of a page in place of them. Hostile text; it is bounded and
-//! cleaned before anyone sees it.
+//! cleaned before it is printed.
 
 use std::fmt;
 

@@ -29,7 +29,7 @@ pub(crate) struct Host {
     /// Held by the one who finds out whether it speaks TLS; the others wait for that.
     pub(crate) finding_out: tokio::sync::Mutex<()>,
     challenge: Mutex<Option<Challenge>>,
-    /// Set once the registry was asked for its authentication, or need not be.
+    /// Set once the authentication of the registry is known, or not needed.
     pub(crate) introduced: OnceCell<()>,
     passes: Mutex<HashMap<Repository, Slots>>,
     lacks_referrers: AtomicBool,
@@ -108,7 +108,7 @@ impl Host {
             .is_some_and(|own| own.origin() == url.origin())
     }
 
-    /// Where an upload goes on: `location` as the registry gave it. A registry
+    /// Where an upload continues: `location` as the registry gave it. A registry
     /// behind a proxy often gets its own scheme wrong, so for its own name the
     /// scheme that works is kept. `None`: not an address that may be used.
     pub(crate) fn upload_url(&self, base: &Url, location: &str) -> Option<Url> {
@@ -128,7 +128,7 @@ impl Host {
         lock(&self.challenge).clone()
     }
 
-    /// Remembers what the registry wants. Passes for something else are void.
+    /// Remembers what the registry requires. Passes for another challenge become invalid.
     pub(crate) fn wants(&self, challenge: Challenge) {
         let mut known = lock(&self.challenge);
         if known.as_ref() != Some(&challenge) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn dockers_registry_answers_under_another_name() {
+    fn dockers_registry_responds_under_another_name() {
         let url = host("docker.io", Verify::Yes).url(Scheme::Https, "library/x/tags/list").unwrap();
         assert_eq!(url.as_str(), "https://registry-1.docker.io/v2/library/x/tags/list");
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_goes_on_where_the_registry_says_within_reason() {
+    fn an_upload_continues_where_the_registry_states_within_reason() {
         let base = Url::parse("https://reg.io/v2/a/blobs/uploads/").unwrap();
         let quay = host("reg.io", Verify::Yes);
         for (location, expected) in [

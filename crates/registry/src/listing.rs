@@ -114,7 +114,7 @@ impl Client {
             for text in list.tags.unwrap_or_default() {
                 match text.parse() {
                     Ok(tag) => found.tags.push(tag),
-                    Err(error) => tracing::warn!("{} lists a tag that is none: {error}", spot.at),
+                    Err(error) => tracing::warn!("{} lists an invalid tag: {error}", spot.at),
                 }
             }
         }
@@ -124,9 +124,9 @@ impl Client {
         Ok(Some(found))
     }
 
-    /// What is attached to a digest, by the registry's own account. `None`: it
-    /// has no such API, and the fallback tag `sha256-<hex>` is the place to
-    /// look; that is remembered, and such a registry asked only once.
+    /// What is attached to a digest, according to the registry. `None`: it
+    /// has no such API, and the fallback tag `sha256-<hex>` is to be
+    /// read; that is remembered, and such a registry gets only one request.
     pub async fn referrers(
         &self,
         of: &Location,

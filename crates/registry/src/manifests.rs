@@ -59,8 +59,8 @@ impl Client {
             StatusCode::METHOD_NOT_ALLOWED => return Ok(Some(None)),
             _ => return Err(response.refusal().await.into()),
         }
-        let told = told_digest(&response);
-        let digest = match (pointer, told) {
+        let announced = announced_digest(&response);
+        let digest = match (pointer, announced) {
             (Pointer::Digest(wanted), Some(got)) if *wanted != got => {
                 return Err(Error::Digest {
                     request_line: response.request_line,
@@ -69,7 +69,7 @@ impl Client {
                 });
             }
             (Pointer::Digest(wanted), _) => *wanted,
-            (Pointer::Tag(_), Some(told)) => told,
+            (Pointer::Tag(_), Some(announced)) => announced,
             (Pointer::Tag(_), None) => return Ok(Some(None)),
         };
         let media_type = response.header(CONTENT_TYPE.as_str()).map(MediaType::new);
@@ -105,13 +105,13 @@ impl Client {
             StatusCode::NOT_FOUND => return Ok(None),
             _ => return Err(response.refusal().await.into()),
         }
-        let told = told_digest(&response);
+        let announced = announced_digest(&response);
         let sent_as = response.header(CONTENT_TYPE.as_str()).map(str::to_owned);
         let counters = &self.session().transport.counters;
         let (request_line, bytes) = response.body(MAX_MANIFEST_BYTES, counters).await?;
         let wanted = match pointer {
             Pointer::Digest(wanted) => Some(*wanted),
-            Pointer::Tag(_) => told,
+            Pointer::Tag(_) => announced,
         };
         let got = Digest::of(&bytes);
         let damaged = wanted.filter(|wanted| *wanted != got);
@@ -154,7 +154,7 @@ impl Client {
                 if !response.status().is_success() {
                     return Err(put_refused(manifest, response.refusal().await));
                 }
-                match told_digest(&response) {
+                match announced_digest(&response) {
                     Some(got) if got != manifest.digest => Err(Error::Digest {
                         request_line: response.request_line,
                         wanted: manifest.digest,
@@ -194,7 +194,7 @@ fn is_web_page(content_type: Option<&str>) -> bool {
     content_type.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-fn told_digest(response: &Response) -> Option<Digest> {
+fn announced_digest(response: &Response) -> Option<Digest> {
     response.header("docker-content-digest")?.parse().ok()
 }
 

@@ -23,7 +23,7 @@ pub enum ProxyError {
     Scheme { variable: &'static str },
 }
 
-/// Never requested through a proxy: it would look for them on its own machine.
+/// Never requested through a proxy: it would connect to its own machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.0/8", "::1"];
 
 /// No `Debug`: the addresses may hold passwords.
@@ -59,7 +59,7 @@ impl Proxies {
         Ok(Self { proxies, http, https, except })
     }
 
-    /// The proxy on the way to `url`, as errors name it: address without credentials, and the
+    /// The proxy for `url`, as errors name it: address without credentials, and the
     /// variable it comes from.
     pub(crate) fn named(&self, url: &Url) -> Option<Arc<str>> {
         let used = self.used(url)?;
@@ -69,7 +69,7 @@ impl Proxies {
         Some(format!("{scheme}://{host}{port} ({variable})").into())
     }
 
-    /// Host and port of the proxy on the way to `url`.
+    /// Host and port of the proxy for `url`.
     pub(crate) fn address(&self, url: &Url) -> Option<(String, u16)> {
         let used = self.used(url)?;
         let usual = if used.scheme_str() == Some("https") { 443 } else { 80 };

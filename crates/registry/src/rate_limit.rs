@@ -85,7 +85,7 @@ impl RateLimiter {
         limiter
     }
 
-    /// Changes what is allowed, for transfers under way too.
+    /// Changes what is allowed, for transfers in progress too.
     pub fn set(&self, allowed: Allowed) {
         let mut bucket = self.bucket();
         if bucket.allowed != allowed {

@@ -61,7 +61,7 @@ pub struct PullSource {
 pub enum RequestKind {
     Tag,
     Digest,
-    /// A blob, which belongs to an image requested either way.
+    /// A blob, which belongs to an image requested by tag or digest.
     Content,
 }
 
@@ -97,7 +97,7 @@ struct Document {
     /// Where credentials are searched, in this order.
     #[serde(rename = "credential-helpers")]
     credential_helpers: Option<Vec<String>>,
-    /// What names without a registry stand for.
+    /// The full names of names without a registry.
     #[serde(default)]
     aliases: BTreeMap<String, String>,
     /// Registries to search for names without one.

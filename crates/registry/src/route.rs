@@ -1,4 +1,4 @@
-//! The way to a host: through which proxy, and whether the host has responded before.
+//! The route to a host: through which proxy, and whether the host has responded before.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -43,7 +43,7 @@ pub(crate) struct Session {
     pub(crate) hosts: Mutex<HashMap<(RegistryHost, Verify), Arc<Host>>>,
 }
 
-/// Proxies and logins are secret, so next to nothing is shown.
+/// Proxies and logins are secret, so almost nothing is printed.
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("side", &self.side).finish_non_exhaustive()
@@ -160,7 +160,9 @@ impl Session {
                 Ok(response) => Ok(response),
                 Err(error) if lacking && error.is_unreachable() => {
                     let why = error.chain();
-                    tracing::warn!("what mirrors of {at} lack is taken not to exist: {why}");
+                    tracing::warn!(
+                        "what the mirrors of {at} do not have is treated as absent: {why}"
+                    );
                     host.rest(&why);
                     Ok(None)
                 }
@@ -298,8 +300,8 @@ impl Session {
         Err(response.refusal().await.into())
     }
 
-    /// Asks a registry once what it wants, if we have anything to show. Others
-    /// are not sent a request: the response to the first request will show it.
+    /// Determines once which authentication a registry requires, if there are credentials for it.
+    /// Without credentials no request is sent: the response to the first request contains it.
     async fn introduce(&self, spot: &Spot) -> Result<(), Error> {
         let introduce = || async {
             if self.credentials.find(&spot.at).await?.secret.is_none() {
@@ -376,7 +378,7 @@ impl Session {
             return Ok(());
         }
         let what = format!(
-            "the registry {} wants tokens from this plain http address, which is not used",
+            "the registry {} requires tokens from this plain http address, which is not used",
             spot.host.name
         );
         Err(Error::Protocol { request_line: RequestLine::new(&Method::GET, realm), what })
@@ -444,7 +446,7 @@ fn is_not_tls(error: &Error) -> bool {
     matches!(error, Error::Transport { fault: Fault::NotTls, .. })
 }
 
-/// Nothing is known: other ports, or a server that hangs up on what it does
+/// Nothing is known: other ports, or a server that disconnects on what it does
 /// not understand.
 fn may_be_plain(error: &Error) -> bool {
     error.is_unreachable()

@@ -25,7 +25,7 @@ pub struct Settings {
     /// registry of this side in place of the `certs.d` directories.
     pub cert_dir: Option<PathBuf>,
     pub retry: Retry,
-    /// Requests under way at one registry, of each kind: small ones (manifests,
+    /// Requests in progress at one registry, of each kind: small ones (manifests,
     /// lookups) and transfers of blobs.
     pub per_host: NonZeroUsize,
     pub timeouts: Timeouts,

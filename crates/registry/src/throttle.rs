@@ -1,5 +1,5 @@
 //! How many requests one registry gets at a time. A registry that responds that it has
-//! too much to do is left alone for as long as it asks, then gets half as many
+//! too much to do gets no requests for as long as it states, then half as many
 //! at once, and slowly more again while it responds well.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ struct State {
     succeeded: usize,
 }
 
-/// The right to have one request under way. Returned when dropped.
+/// The right to send one request. Returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     throttle: Arc<Throttle>,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_of_refusals_halves_once_and_good_answers_bring_it_back() {
+    async fn a_burst_of_refusals_halves_once_and_good_responses_restore_the_limit() {
         let throttle = Throttle::new(8);
         let mut permits = Vec::new();
         for _ in 0..4 {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_request_starts_while_the_registry_asks_for_a_pause() {
+    async fn no_request_starts_while_the_registry_requests_a_pause() {
         let throttle = Throttle::new(2);
         throttle.enter(Lane::Small).await.stay_away(Duration::from_secs(30));
         let start = Instant::now();

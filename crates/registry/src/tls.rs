@@ -190,7 +190,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = std::fs::read(path).map_err(|error| read_error(path, error))?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|error| bad(error.to_string()))?;
-    if chain.is_empty() { Err(bad("there is none in it".into())) } else { Ok(chain) }
+    if chain.is_empty() { Err(bad("it has no certificate".into())) } else { Ok(chain) }
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {

@@ -69,7 +69,7 @@ impl Scope {
         Self { repository: repository.clone(), access: Access::Pull, mount_from: None }
     }
 
-    /// For a list that belongs to no repository; `any` stands for all of them.
+    /// For a list that belongs to no repository; `any` means all of them.
     pub(crate) fn list(any: &Repository) -> Self {
         Self { repository: any.clone(), access: Access::List, mount_from: None }
     }
@@ -175,7 +175,7 @@ fn read(reply: &[u8]) -> Result<Token, &'static str> {
     let life = seconds.filter(|seconds| *seconds > 0.0);
     let life = life.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let life = life.unwrap_or(DEFAULT_LIFE);
-    // Renewed early enough that it does not expire on its way.
+    // Renewed early enough that it does not expire in transit.
     let use_for = life - (life / 5).min(Duration::from_secs(30));
     Ok(Token { header, use_for })
 }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_with_narrow_scopes() {
+    fn a_token_is_requested_with_narrow_scopes() {
         let realm = Url::parse("https://auth.io/token?x=1").unwrap();
         let scope = Scope::push(&repository("a/b"), Some(&repository("c")));
         let secret = password();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broad_token_does_for_a_narrow_need_and_not_the_other_way_round() {
+    fn a_broad_token_is_used_for_a_narrow_scope_and_not_the_reverse() {
         let (a, c) = (repository("a"), repository("c"));
         let (pull, push, mount) =
             (Scope::pull(&a), Scope::push(&a, None), Scope::push(&a, Some(&c)));

@@ -1,5 +1,5 @@
 //! One HTTP exchange: request out, redirects followed, response in. Knows hosts,
-//! proxies and timeouts; knows nothing of registries.
+//! proxies and timeouts; independent of registries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ struct Connections {
     http1: reqwest::Client,
 }
 
-/// A request. `authorization` goes to the authority of `url` and to no other.
+/// A request. `authorization` is sent to the authority of `url` and to no other.
 pub(crate) struct Outgoing {
     pub(crate) method: Method,
     pub(crate) url: Url,
@@ -96,7 +96,7 @@ impl Transport {
     }
 
     /// Sends and follows redirects of GET and HEAD. Waits for the head of the
-    /// answer for `patience`; `None` leaves that to the caller.
+    /// response for `patience`; `None` leaves that to the caller.
     pub(crate) async fn exchange(
         &self,
         mut outgoing: Outgoing,
@@ -244,12 +244,12 @@ impl Transport {
         std::future::pending::<()>().await;
     }
 
-    /// The way to `url`, for a failure other than that of a connection.
+    /// The route to `url`, for a failure other than that of a connection.
     fn route(&self, url: &Url) -> Route {
         Route { proxy: self.proxies.named(url), contact: Contact::Established }
     }
 
-    /// A wait at `url` that was in vain.
+    /// A timeout at `url`.
     pub(crate) fn timed_out(
         &self,
         request_line: &RequestLine,
@@ -437,7 +437,7 @@ impl Response {
     }
 
     /// Status and reason of a refusal. Reads no more of the body than is
-    /// shown, and does not mind if that fails.
+    /// printed, and ignores a failure to read it.
     pub(crate) async fn refusal(mut self) -> Refusal {
         let mut body = Vec::new();
         while body.len() < MAX_ERROR_BYTES

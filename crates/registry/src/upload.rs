@@ -1,8 +1,8 @@
-//! Blobs going out. One POST opens an upload (or mounts the blob from another
-//! repository), one PUT carries all of it. After a cut the registry is asked how
-//! much it has, and one PATCH sends the rest; a registry that does not report it gets
-//! a new upload. Another process continues an upload in the same way. Blobs are not divided beforehand: docker-registry cannot
-//! continue inside a part either, and each part costs a round trip.
+//! Uploads of blobs. One POST opens an upload (or mounts the blob from another repository), one PUT
+//! sends all of it. After an interruption a request returns how much the registry has, and one
+//! PATCH sends the rest; a registry that does not report it gets a new upload. Another process
+//! continues an upload in the same way. Blobs are not divided beforehand: docker-registry cannot
+//! continue inside a part either, and each part takes a round trip.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -107,7 +107,7 @@ impl Client {
 /// Smaller blobs are sent again.
 const WORTH_CONTINUING: u64 = 1 << 20;
 
-/// A blob on its way to a repository.
+/// A blob that is being uploaded to a repository.
 struct Upload<'a> {
     session: &'a Session,
     spot: &'a Spot,
@@ -421,9 +421,9 @@ async fn finish(response: Response, digest: &Digest) -> Result<(), Error> {
         }
         _ => return Err(response.refusal().await.into()),
     }
-    let told: Option<Digest> =
-        response.header("docker-content-digest").and_then(|told| told.parse().ok());
-    match told {
+    let announced: Option<Digest> =
+        response.header("docker-content-digest").and_then(|announced| announced.parse().ok());
+    match announced {
         Some(got) if got != *digest => {
             Err(Error::Digest { request_line: response.request_line, wanted: *digest, got })
         }

@@ -293,7 +293,7 @@ impl<'a> Update<'a> {
         self.edge.listed
     }
 
-    /// Whether a cluster would offer the update only after looking at risks.
+    /// Whether a cluster would offer the update only after evaluating risks.
     pub fn is_conditional(&self) -> bool {
         !self.edge.groups.is_empty()
     }

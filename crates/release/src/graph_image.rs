@@ -1,4 +1,4 @@
-//! What goes into the image of the update graph (`graph: true`).
+//! The content of the image of the update graph (`graph: true`).
 //!
 //! An update service in the cluster copies the graph's data out of this image. The
 //! same data give the same layer, byte for byte: entries are sorted, and
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_data_is_refused() {
+    fn what_is_not_graph_data_is_refused() {
         assert!(matches!(layer(b" <html>"), Err(GraphDataError::Html)));
         assert!(matches!(layer(b"{}"), Err(GraphDataError::Broken(_))));
         let whole = data(&[("channels/a.yaml", b"name: a\n")], 1);

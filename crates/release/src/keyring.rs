@@ -1,8 +1,8 @@
 //! The OpenPGP keys that release signatures are checked with.
 //!
-//! A key counts for what its owner said about it: when it expires, whether it
+//! A key is used as its owner stated: when it expires, whether it
 //! may sign, whether it was revoked. Only what the owner's own signature on the
-//! key confirms is believed.
+//! key confirms is trusted.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const ARMOR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 /// More than any file of keys has.
 const MAX_KEY_BYTES: usize = 4 << 20;
 
-/// Keys whose signatures are believed.
+/// Keys whose signatures are accepted.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
     keys: Vec<Key>,
@@ -54,7 +54,7 @@ pub enum KeyError {
 }
 
 impl Keyring {
-    /// A ring without keys: nothing is believed.
+    /// A ring without keys: no signature is accepted.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -77,7 +77,7 @@ impl Keyring {
         let damaged = |error| KeyError::Damaged(Box::new(error));
         let mut certificates: Vec<SignedPublicKey> = Vec::new();
         match std::str::from_utf8(bytes) {
-            // Several armored blocks may stand in one file, one after the other.
+            // Several armored blocks may be in one file, one after the other.
             Ok(text) if text.contains(ARMOR) => {
                 for block in text.split(ARMOR).skip(1) {
                     let block = format!("{ARMOR}{block}");
@@ -233,8 +233,8 @@ fn newest<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Sig
 
 /// What a key may be used for; old keys have no flags, and may be used for all.
 fn may_sign(own: &Signature) -> bool {
-    let mut said = own.config().into_iter().flat_map(|config| config.hashed_subpackets());
-    let silent = !said.any(|packet| matches!(packet.data, SubpacketData::KeyFlags(_)));
+    let mut subpackets = own.config().into_iter().flat_map(|config| config.hashed_subpackets());
+    let silent = !subpackets.any(|packet| matches!(packet.data, SubpacketData::KeyFlags(_)));
     silent || own.key_flags().sign()
 }
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn what_is_not_a_key_is_refused() {
         let mut ring = Keyring::empty();
         let cut = &RED_HAT_RELEASE_2[..RED_HAT_RELEASE_2.len() / 2];
         for bytes in ["", "hello", cut, &RED_HAT_RELEASE_2.replace("mQINB", "mQINC")] {

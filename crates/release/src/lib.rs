@@ -2,7 +2,7 @@
 //! from one to the next, who signed them, and what is in them.
 //!
 //! Pure: the update service is queried, signatures are fetched and layers are
-//! opened by the caller. Whatever comes in is taken as hostile.
+//! opened by the caller. All input is untrusted.
 //!
 //! ```text
 //! responses ──graph──▶ graphs ──select──▶ releases ──signature──▶ payloads to trust

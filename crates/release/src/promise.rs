@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_release_says_about_itself_is_what_was_promised() {
+    fn the_metadata_of_a_release_matches_the_update_graph() {
         let version: Version = "4.16.3".parse().unwrap();
         let says = |version: &str, architecture: Option<&str>| ReleaseMetadata {
             version: version.parse().unwrap(),

@@ -1,12 +1,12 @@
 //! Which releases the `platform` section of a configuration selects.
 //!
-//! The caller fetches graphs as long as [`needed`] names any, and then asks
+//! The caller fetches graphs as long as [`needed`] names any, and then calls
 //! [`select`]. Both are pure; the same graphs give the same releases, today and
 //! on the other side of an air gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_set::{Architecture, Distribution, PlatformSection, Position, ReleaseChannel};
+use image_set::{Architecture, Distribution, EntryPosition, PlatformSection, ReleaseChannel};
 use oci::ImageRef;
 use semver::Version;
 use serde::Serialize;
@@ -33,8 +33,8 @@ pub struct GraphKey {
 #[derive(Debug, Clone, Default)]
 pub struct Graphs(BTreeMap<GraphKey, Option<Graph>>);
 
-/// What was selected, what is worth saying about it, and what failed. Failures
-/// concern one channel for one architecture; the rest was selected all the same.
+/// What was selected, notes about it, and what failed. Failures
+/// concern one channel for one architecture; the rest was selected nevertheless.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// By architecture, then by version. Each payload is there once.
@@ -59,8 +59,8 @@ pub struct SelectedRelease {
 pub struct Failure {
     pub channel: String,
     pub architecture: Architecture,
-    /// Where the channel stands in the configuration.
-    pub at: Position,
+    /// Where the channel is in the configuration.
+    pub at: EntryPosition,
     pub error: SelectError,
 }
 
@@ -72,7 +72,7 @@ pub struct Bounds {
     pub max: Version,
 }
 
-/// Which architectures a section asks the update service about: those it
+/// Which architectures of a section are requested from the update service: those it
 /// names, `multi` if it picks platforms out of payloads for several, else amd64.
 pub fn architectures(section: &PlatformSection) -> Vec<Architecture> {
     if !section.platforms.is_empty() {
@@ -86,7 +86,7 @@ pub fn architectures(section: &PlatformSection) -> Vec<Architecture> {
 }
 
 /// The graphs that are still missing to select from. Ask again after adding
-/// them: a way across channels may lead through channels that only the first
+/// them: a path across channels may lead through channels that only the first
 /// graphs contain. Empty when [`select`] has all it can use.
 pub fn needed(section: &PlatformSection, graphs: &Graphs) -> BTreeSet<GraphKey> {
     if section.release.is_some() {
@@ -137,8 +137,8 @@ pub fn select(section: &PlatformSection, graphs: &Graphs) -> Selection {
         }
         selection.releases.extend(picked.into_releases(architecture));
     }
-    let mut said = BTreeSet::new();
-    selection.notes.retain(|note| said.insert(note.to_string()));
+    let mut seen = BTreeSet::new();
+    selection.notes.retain(|note| seen.insert(note.to_string()));
     selection
 }
 

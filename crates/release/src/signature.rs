@@ -33,7 +33,7 @@ pub struct Verified {
     pub signed_at: Timestamp,
 }
 
-/// Why a signature is not believed.
+/// Why a signature is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     #[error("it is not an OpenPGP signature; a proxy or an error page may have responded instead")]
@@ -42,7 +42,7 @@ pub enum SignatureError {
     Truncated,
     #[error("it starts as an OpenPGP message, but a part of it cannot be read")]
     Malformed,
-    #[error("it is an OpenPGP message, but no signed one: {0}")]
+    #[error("it is an OpenPGP message, but not a signed one: {0}")]
     NotSigned(&'static str),
     #[error("it is larger than {} KiB, which no signature is", MAX_SIGNATURE_BYTES >> 10)]
     Large,
@@ -54,7 +54,7 @@ pub enum SignatureError {
     Forged { key: String },
     #[error("key {key} expired on {}, before it was used on {}", day(.expired), day(.signed))]
     KeyExpired { key: String, expired: Timestamp, signed: Timestamp },
-    #[error("it claims to be made on {}, before key {key} was on {}", day(.signed), day(.created))]
+    #[error("it claims to be made on {}, before key {key} was created on {}", day(.signed), day(.created))]
     BeforeKey { key: String, created: Timestamp, signed: Timestamp },
     #[error("key {key} was revoked by its owner")]
     KeyRevoked { key: String },
@@ -68,7 +68,7 @@ pub enum SignatureError {
     WrongDigest { signed: Digest, wanted: Digest },
 }
 
-/// No signature of an image is believed, and why not.
+/// No signature of an image is accepted, with the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub digest: Digest,
@@ -126,10 +126,10 @@ impl fmt::Display for Refused {
                 self.digest
             ),
             reasons => {
-                write!(f, "no signature of {} can be believed", self.digest)?;
+                write!(f, "no signature of {} is valid", self.digest)?;
                 let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 let mut first = 1;
-                // A proxy's error page responds for every one of them: once is enough to read.
+                // A proxy sends its error page for each of them: it is printed once.
                 for same in texts.chunk_by(|left, right| left == right) {
                     let last = first + same.len() - 1;
                     let mark = if first == 1 { ':' } else { ';' };

@@ -1,10 +1,10 @@
-//! How a cluster gets from one release to another: hops, what speaks against
-//! them, and everything that can be reached.
+//! How a cluster gets from one release to another: hops, their
+//! risks, and everything that can be reached.
 //!
 //! A cluster takes updates without known risks by itself. Conditional ones it
-//! offers after looking at their risks; they are shown with them. Between two
-//! releases the way without risks comes first, and a shorter one with risks
-//! beside it; where much is reached, each release is shown over the way with the
+//! offers after evaluating their risks; they are listed with these. Between two
+//! releases the path without risks comes first, and a shorter one with risks
+//! beside it; where many releases are reached, each is listed with the path that has the
 //! fewest risky hops.
 
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ pub use extended::ExtendedUpdate;
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathQuery {
-    /// The way from one release to another.
+    /// The path from one release to another.
     Between { from: Version, to: Version },
     /// Everything that can be reached from a release.
     From(Version),
@@ -44,7 +44,7 @@ pub struct UpgradePaths {
     pub from: Option<Version>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Version>,
-    /// The ways between two releases, the one to take first. Empty for the other
+    /// The paths between two releases, the recommended one first. Empty for the other
     /// queries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
@@ -59,7 +59,7 @@ pub struct UpgradePaths {
     pub advice: Vec<String>,
 }
 
-/// One way between two releases.
+/// One path between two releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
@@ -90,13 +90,13 @@ pub struct Hop {
 pub struct Reached {
     pub version: Version,
     pub hops: usize,
-    /// The release next to it on its way.
+    /// The release next to it on its path.
     pub via: Version,
     pub channels: BTreeSet<String>,
     /// Whether it is the newest of all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub head: bool,
-    /// Names of the risks of the whole way.
+    /// Names of the risks of the whole path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<String>,
 }
@@ -114,18 +114,18 @@ pub enum PathError {
 fn furthest(reached: &Option<Version>) -> String {
     match reached {
         Some(version) => format!("; the newest release that can be reached is {version}"),
-        None => "; none leads anywhere from there".to_owned(),
+        None => "; no update leads on from it".to_owned(),
     }
 }
 
-/// Which way updates are followed.
+/// The direction in which updates are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
     Backward,
 }
 
-/// Which of several ways is the best.
+/// Which of several paths is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Best {
     FewestHops,
@@ -266,7 +266,7 @@ impl Links {
         Self(links)
     }
 
-    /// Everything reachable, each release over the best way to it; of two that are as
+    /// Everything reachable, each release with the best path to it; of two that are as
     /// good, the one over the newer release.
     fn reach(&self, start: usize, best: Best, follow: impl Fn(&Link) -> bool) -> Reach {
         let cost = |step: &Step| match best {
@@ -368,12 +368,12 @@ fn advice(from: &Version, to: &Version, routes: &[Route]) -> Vec<String> {
     }
     if routes.first().is_some_and(|route| !route.without_risks) {
         advice.push(
-            "Every way has known risks. Whether they concern your cluster is said by `oc adm upgrade --include-not-recommended`.".to_owned(),
+            "Every path has known risks. `oc adm upgrade --include-not-recommended` reports whether they affect your cluster.".to_owned(),
         );
     }
     if let [fine, any] = routes {
         advice.push(format!(
-            "There is a shorter way of {} instead of {} hops, with known risks.",
+            "A shorter path has {} instead of {} hops, with known risks.",
             any.hops.len(),
             fine.hops.len()
         ));

@@ -1,10 +1,10 @@
 //! Error responses, in the format of the distribution specification.
 
+use error_causes::with_causes;
 use http::{Method, StatusCode};
 use oci::{Digest, Pointer, Repository};
 use serde_json::{Value, json};
 
-use crate::error_chain::with_causes;
 use crate::route::RouteError;
 use crate::snapshot::ReadError;
 

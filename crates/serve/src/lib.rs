@@ -38,7 +38,6 @@
 
 mod connections;
 mod current_snapshot;
-mod error_chain;
 mod error_response;
 mod listing;
 mod range;

@@ -4,12 +4,12 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
-    /// `first..=last`; both lie inside the blob.
+    /// `first..=last`; both are inside the blob.
     Bytes {
         first: u64,
         last: u64,
     },
-    /// The range lies behind the end.
+    /// The range is behind the end.
     Unsatisfiable,
 }
 

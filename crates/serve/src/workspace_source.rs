@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use error_causes::with_causes;
 use mirror_plan::{Destination, ImageRecord, NameError, Wanted};
 use oci::Digest;
 use workspace::{BlobStore, DiskError, RunRecord, Workspace};
 
 use crate::current_snapshot::CurrentSnapshot;
-use crate::error_chain::with_causes;
 use crate::snapshot::{NamedImage, Snapshot, Store, Warning};
 
 impl Store for BlobStore {

@@ -1,5 +1,6 @@
-//! Builds a tool into the cache: once, all or nothing.
+//! Builds a tool into the cache, once; an interrupted build leaves no partial result.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,25 +11,25 @@ use super::{Cache, Error, Recipe, Source, Tool, modules};
 /// A tool that could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("{tool} is not built here")]
-    NotOurs { tool: Tool, source: Error },
+    #[error("{tool} cannot be built")]
+    Unavailable { tool: Tool, source: Error },
     #[error("building {tool}: preparing {}", path.display())]
     Prepare { tool: Tool, path: PathBuf, source: io::Error },
     #[error("building {tool}: starting `{program}`; is it installed and on the PATH?")]
     Start { tool: Tool, program: &'static str, source: io::Error },
     #[error("building {tool}: `{command}` ended with {status}; its messages are above")]
     Failed { tool: Tool, command: String, status: ExitStatus },
-    #[error("building {tool}: `{command}` succeeded, but made no {}", path.display())]
-    NothingMade { tool: Tool, command: String, path: PathBuf },
+    #[error("building {tool}: `{command}` succeeded, but did not create {}", path.display())]
+    NoProgram { tool: Tool, command: String, path: PathBuf },
 }
 
-/// Builds `tool` unless it is there, and returns the program.
+/// Builds `tool` unless it exists, and returns the program.
 ///
 /// Other builds of the same tool wait for this one, in this process or another. The compiler's
-/// messages go to this process's standard error. An interrupted build leaves nothing that would be
-/// taken for the program.
+/// messages go to standard error of this process. An interrupted build leaves nothing that could be
+/// mistaken for the program.
 pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
-    if let Some(path) = held(cache, tool)? {
+    if let Some(path) = existing(cache, tool)? {
         return Ok(path);
     }
     let prepare = |path: &Path| {
@@ -37,20 +38,20 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
     };
     let _lock = cache.lock(&tool.entry()).map_err(prepare(&cache.root))?;
     // Another process or thread that had the lock may have built it.
-    if let Some(path) = held(cache, tool)? {
+    if let Some(path) = existing(cache, tool)? {
         return Ok(path);
     }
 
     // Beside the final folder, so that the rename stays within one filesystem.
-    let made = tempfile::tempdir_in(&cache.root).map_err(prepare(&cache.root))?;
-    let attempt = Cache::new(made.path(), None);
+    let temporary = tempfile::tempdir_in(&cache.root).map_err(prepare(&cache.root))?;
+    let attempt = Cache::new(temporary.path(), None);
     let command = run(tool, &attempt.folder(tool))?;
     let program = attempt.program(tool);
     if !program.is_file() {
-        return Err(BuildError::NothingMade { tool, command, path: program });
+        return Err(BuildError::NoProgram { tool, command, path: program });
     }
     let folder = cache.folder(tool);
-    // A folder without the program is what an older layout or a hand left behind.
+    // A folder without the program is left from an older layout or a manual change.
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(prepare(&folder)(error));
@@ -61,34 +62,22 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
     Ok(cache.program(tool))
 }
 
-/// Builds a Go program for another architecture, as Go names it, into `folder`. Go's own cache makes
-/// a second build fast.
+/// Builds a Go program for another architecture, as Go names it, into `folder`. The cache of Go
+/// makes a second build fast.
 pub fn build_for(tool: Tool, architecture: &str, folder: &Path) -> Result<PathBuf, BuildError> {
     let mut command = command(tool.recipe(), folder);
     command.envs([("GOOS", "linux"), ("GOARCH", architecture)]);
-    let line = command_line(&command);
-    let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
-        tool,
-        program: "go",
-        source,
-    })?;
-    if !status.success() {
-        return Err(BuildError::Failed { tool, command: line, status });
-    }
+    let line = execute(tool, "go", &mut command)?;
     let path = folder.join(tool.recipe().name);
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(BuildError::NothingMade { tool, command: line, path })
-    }
+    if path.is_file() { Ok(path) } else { Err(BuildError::NoProgram { tool, command: line, path }) }
 }
 
-/// The program when it is there, and none when building would make it.
-fn held(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
+/// The program if it exists; none if it can be built.
+fn existing(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
     match cache.path(tool) {
         Ok(path) => Ok(Some(path)),
         Err(Error::Absent { .. }) => Ok(None),
-        Err(error) => Err(BuildError::NotOurs { tool, source: error }),
+        Err(error) => Err(BuildError::Unavailable { tool, source: error }),
     }
 }
 
@@ -105,17 +94,22 @@ fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     let program = match tool.recipe().source {
         Source::GoInstall { .. } | Source::GoModule { .. } => "go",
         Source::CargoInstall
-        | Source::CargoInstallOptimised { .. }
+        | Source::CargoInstallOptimized { .. }
         | Source::CargoInstallWith { .. } => "cargo",
         Source::Wheel { .. } => "python3",
         Source::NpmPackage { .. } => "npm",
     };
+    execute(tool, program, &mut command)
+}
+
+/// Runs the command that builds a tool; returns the command line for messages.
+fn execute(tool: Tool, program: &'static str, command: &mut Command) -> Result<String, BuildError> {
+    let line = command_line(command);
     let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
         tool,
         program,
         source,
     })?;
-    let line = command_line(&command);
     if status.success() {
         Ok(line)
     } else {
@@ -151,13 +145,15 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go
         }
         Source::CargoInstall
-        | Source::CargoInstallOptimised { .. }
+        | Source::CargoInstallOptimized { .. }
         | Source::CargoInstallWith { .. } => {
             let mut cargo = Command::new("cargo");
             cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
-            // It runs for seconds: waiting for the optimiser would take longer than it saves.
+            // It runs for seconds: optimizing it would take longer than it saves.
             cargo.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
-            if let Source::CargoInstallOptimised { dependencies } = source {
+            // Dependencies that tools share with each other or with this workspace are compiled once.
+            cargo.env("CARGO_TARGET_DIR", build_folder());
+            if let Source::CargoInstallOptimized { dependencies } = source {
                 for package in dependencies {
                     cargo.arg(format!("--config=profile.dev.package.{package}.opt-level=2"));
                 }
@@ -176,10 +172,19 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
         }
         Source::NpmPackage { .. } => {
             let mut npm = Command::new("npm");
-            // Scripts of packages run programs of others: none is needed.
+            // Scripts of packages run third-party programs; none is needed.
             npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(folder);
             npm
         }
+    }
+}
+
+/// Where this workspace is compiled.
+fn build_folder() -> PathBuf {
+    let workspace = modules().join("..");
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => workspace.join(folder),
+        None => workspace.join("target"),
     }
 }
 
@@ -204,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_is_there_is_not_built_again() {
+    fn an_existing_tool_is_not_built_again() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path(), None);
         let program = cache.program(Tool::Etcd);

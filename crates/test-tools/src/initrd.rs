@@ -1,6 +1,6 @@
-//! Writes a kernel's first root, which is an archive in cpio's `newc` format.
+//! Writes the initial root of a kernel, an archive in cpio's `newc` format.
 
-/// The archive as it grows.
+/// An archive that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -62,7 +62,7 @@ mod tests {
         let mut archive = Archive::default();
         archive.file("ab", b"hello");
         let bytes = archive.finish();
-        // From the kernel's documentation: a head of 110 bytes, then the name and the content,
+        // From the kernel's documentation: a header of 110 bytes, then the name and the content,
         // each up to the next multiple of four.
         assert_eq!(&bytes[..14], b"07070100000001");
         assert_eq!(&bytes[14..22], b"000081A4", "a plain file, 0644");

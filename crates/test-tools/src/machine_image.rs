@@ -1,5 +1,5 @@
-//! What every machine starts from: a kernel, its first root, and a disk. Made once per user and
-//! recipe from the nodes' root tree and a stable kernel of Debian's.
+//! The image that every test machine boots: a kernel, its initial root, and a disk. Created once per
+//! user and recipe from the root tree of nodes and a stable kernel of Debian.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use crate::Cache;
 use crate::initrd::Archive;
 use crate::tree::{Purpose, Tree};
 
-/// The suite of the kernel: an old one moves little.
+/// The suite of the kernel: an old one rarely changes.
 const SUITE: &str = "bookworm";
 const MIRROR: &str = "http://deb.debian.org/debian";
 const PACKAGES: &str = "linux-image-cloud-amd64,busybox-static";
 const DISK_SIZE: &str = "1500M";
-/// What the kernel needs before it sees its disks, in the order in which they need each other.
+/// What the kernel needs to find its disks, in the order of their dependencies.
 const MODULES: [&str; 6] = [
     "virtio",
     "virtio_ring",
@@ -27,7 +27,7 @@ const MODULES: [&str; 6] = [
     "virtio_blk",
 ];
 const INIT: &str = include_str!("initrd.sh");
-/// Changes of the tree itself, before it becomes a disk. `$1` is the kernel's version.
+/// Changes of the tree before it becomes a disk. `$1` is the kernel's version.
 const PREPARE: &str = r#"set -e
 depmod "$1"
 : > /etc/resolv.conf
@@ -43,32 +43,33 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image in the user's cache. The error says the one command that makes it.
+    /// The image in the user's cache. The error names the command that creates it.
     pub fn of_user() -> Result<Self> {
         let cache = Cache::of_user()?;
-        let folder = place(&cache)?;
+        let folder = folder_in(&cache)?;
         ensure!(
             folder.is_dir(),
-            "the disk of test machines is not made: there is no {}; run `cargo xtask tools \
-             --machine` once as root",
+            "the disk of test machines is missing: there is no {}; run `cargo xtask tools \
+             --machine` as root",
             folder.display()
         );
         Ok(Self { folder })
     }
 
-    /// Makes it unless it is there.
-    pub fn make(cache: &Cache) -> Result<Self> {
-        let tree = Tree::make(cache, Purpose::Node)?;
-        let folder = place(cache)?;
+    /// Creates it unless it exists.
+    pub fn create(cache: &Cache) -> Result<Self> {
+        let tree = Tree::create(cache, Purpose::Node)?;
+        let folder = folder_in(cache)?;
         let _lock = cache.lock("machine-disk").context("locking the disk of test machines")?;
         if folder.is_dir() {
             return Ok(Self { folder });
         }
         // Beside the final folder, so that the rename stays within one file system.
-        let made = tempfile::tempdir_in(cache.root()).context("making a folder for a disk")?;
-        fill(made.path(), &tree.root()).context("making the disk of test machines")?;
-        fs::rename(made.keep(), &folder)
-            .with_context(|| format!("putting a disk into {}", folder.display()))?;
+        let temporary =
+            tempfile::tempdir_in(cache.root()).context("creating a folder for a disk")?;
+        fill(temporary.path(), &tree.root()).context("creating the disk of test machines")?;
+        fs::rename(temporary.keep(), &folder)
+            .with_context(|| format!("renaming a disk to {}", folder.display()))?;
         Ok(Self { folder })
     }
 
@@ -84,16 +85,16 @@ impl Image {
         self.folder.join("root.ext4")
     }
 
-    /// Where it is.
+    /// The folder of the image.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// Where the image of this recipe is or will be.
-fn place(cache: &Cache) -> Result<PathBuf> {
-    let tree = Tree::place(cache, Purpose::Node);
-    let tree = tree.file_name().context("a tree without a name")?.to_string_lossy();
+/// The folder of the image of this recipe, whether it exists or not.
+fn folder_in(cache: &Cache) -> Result<PathBuf> {
+    let tree = Tree::folder_in(cache, Purpose::Node);
+    let tree = tree.file_name().context("the tree has no name")?.to_string_lossy();
     let recipe = [&*tree, SUITE, MIRROR, PACKAGES, DISK_SIZE, &MODULES.join(" "), INIT, PREPARE];
     let hash = Sha256::digest(recipe.join("\n").as_bytes());
     Ok(cache.root().join(format!("node-machine-{}", hex::encode(&hash[..6]))))
@@ -112,13 +113,13 @@ fn fill(folder: &Path, tree: &Path) -> Result<()> {
     let modules = parts.join("lib/modules");
     let version = only_entry(&modules)?;
     fs::rename(parts.join("boot").join(format!("vmlinuz-{version}")), folder.join("vmlinuz"))
-        .context("taking the kernel")?;
+        .context("moving the kernel")?;
     fs::write(folder.join("initrd"), initrd(&parts, &modules.join(&version))?)
-        .context("writing the first root")?;
+        .context("writing the initial root")?;
 
     run(Command::new("cp").args(["--archive", "--reflink=auto"]).arg(tree).arg(&root))?;
     let target = root.join("usr/lib/modules");
-    fs::create_dir_all(&target).context("making a folder for kernel modules")?;
+    fs::create_dir_all(&target).context("creating a folder for kernel modules")?;
     run(Command::new("cp").arg("--archive").arg(modules.join(&version)).arg(&target))?;
     run(Command::new("chroot").arg(&root).args(["/bin/sh", "-c", PREPARE, "sh", &version]))?;
     run(Command::new("/sbin/mke2fs")
@@ -126,8 +127,8 @@ fn fill(folder: &Path, tree: &Path) -> Result<()> {
         .arg(&root)
         .arg(folder.join("root.ext4"))
         .arg(DISK_SIZE))?;
-    fs::remove_dir_all(&root).context("removing what is on the disk now")?;
-    fs::remove_dir_all(&parts).context("removing what is on the disk now")
+    fs::remove_dir_all(&root).context("removing intermediate files")?;
+    fs::remove_dir_all(&parts).context("removing intermediate files")
 }
 
 fn initrd(parts: &Path, modules: &Path) -> Result<Vec<u8>> {
@@ -168,7 +169,7 @@ fn only_entry(folder: &Path) -> Result<String> {
     let entries: Vec<_> = fs::read_dir(folder).with_context(listing)?.flatten().collect();
     match entries.as_slice() {
         [entry] => Ok(entry.file_name().to_string_lossy().into_owned()),
-        _ => bail!("{} has {} entries instead of one kernel", folder.display(), entries.len()),
+        _ => bail!("{}: expected one kernel, found {} entries", folder.display(), entries.len()),
     }
 }
 

@@ -46,8 +46,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             purposes.iter().try_for_each(|purpose| prepare(purpose))
         }
         ["path", name] => {
-            let is_it = |tool: &Tool| tool.recipe().name == *name;
-            let tool = Tool::ALL.into_iter().find(is_it);
+            let is_named = |tool: &Tool| tool.recipe().name == *name;
+            let tool = Tool::ALL.into_iter().find(is_named);
             let tool = tool.with_context(|| format!("unknown tool `{name}`"))?;
             println!("{}", test_tools::path(tool)?.display());
             Ok(())
@@ -63,12 +63,12 @@ fn prepare(purpose: &str) -> Result<()> {
         // Creating trees mostly waits for downloads, building tools mostly for the processor.
         "test" => at_once(&[&|| build(needed_for(Need::Test)), &|| {
             download_module_files()?;
-            Purpose::ALL.into_iter().try_for_each(make_tree)
+            Purpose::ALL.into_iter().try_for_each(create_tree)
         }]),
         "book" => build([Tool::Mdbook]),
         "cluster" => {
             build([Tool::Etcd, Tool::KubeApiserver])?;
-            make_tree(Purpose::Node)
+            create_tree(Purpose::Node)
         }
         "bench" => build(needed_for(Need::Bench)),
         "dist" => {
@@ -78,14 +78,14 @@ fn prepare(purpose: &str) -> Result<()> {
         "fuzz" => build([Tool::CargoFuzz]),
         "machine" => {
             build([Tool::Nmstatectl])?;
-            make_machine_disk()
+            create_machine_disk()
         }
-        "machine-disk" => make_machine_disk(),
+        "machine-disk" => create_machine_disk(),
         _ => bail!("unknown purpose `{purpose}`; {USAGE}"),
     }
 }
 
-/// Installs missing packages as root on Debian. Otherwise the error has the command that does.
+/// Installs missing packages as root on Debian. Otherwise the error has the command for that.
 fn install(packages: &[Package]) -> Result<()> {
     let missing = test_tools::missing_packages(packages);
     if missing.is_empty() {
@@ -145,7 +145,7 @@ fn download_module_files() -> Result<()> {
 }
 
 /// Creates a root file system.
-fn make_tree(purpose: Purpose) -> Result<()> {
+fn create_tree(purpose: Purpose) -> Result<()> {
     let cache = Cache::of_user()?;
     let name = purpose.name();
     if Tree::find(&cache, purpose).is_err() {
@@ -154,14 +154,14 @@ fn make_tree(purpose: Purpose) -> Result<()> {
             tree::MINUTES
         );
     }
-    println!("    {name} root: {}", Tree::make(&cache, purpose)?.folder().display());
+    println!("    {name} root: {}", Tree::create(&cache, purpose)?.folder().display());
     Ok(())
 }
 
-/// Creates what test machines start from.
-fn make_machine_disk() -> Result<()> {
-    make_tree(Purpose::Node)?;
-    let image = Image::make(&Cache::of_user()?)?;
+/// Creates the image that test machines boot.
+fn create_machine_disk() -> Result<()> {
+    create_tree(Purpose::Node)?;
+    let image = Image::create(&Cache::of_user()?)?;
     println!("    disk of test machines: {}", image.folder().display());
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Files of Go modules that tests read: the CRDs of other projects, in exact versions.
 //!
-//! They are kept beside the tools, in `<name>-<version>/`, below the folders that they have in
-//! their module. A test asks for a [`path`] and fails with the one command to run when the files
-//! are missing; `cargo xtask tools` [downloads](download) them. The content is pinned by the
-//! checksum that Go itself uses in `go.sum`.
+//! They are stored beside the tools, in `<name>-<version>/`, in the same folders as in their module.
+//! A test requests a [`path`] and fails with the command to run if the files are missing;
+//! `cargo xtask tools` [downloads](download) them. The content is pinned by the checksum that Go
+//! uses in `go.sum`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -31,8 +31,9 @@ pub struct ModuleFiles {
     pub purpose: &'static str,
 }
 
-/// OpenShift's own types. What the payload lacks (ClusterVersion and others that come from the
-/// cluster-version operator's or an operator's own repository) is in the folders of the API groups.
+/// The types of OpenShift. Those that are not in the payload (ClusterVersion and others from the
+/// repository of the cluster-version operator or of another operator) are in the folders of the API
+/// groups.
 pub const OPENSHIFT_API: &ModuleFiles = &ModuleFiles {
     name: "openshift-api",
     module: "github.com/openshift/api",
@@ -66,7 +67,7 @@ pub const MONITORING_API: &ModuleFiles = &ModuleFiles {
     purpose: "CRDs of cluster monitoring",
 };
 
-/// All that tests read.
+/// All files that tests read.
 pub const ALL: [&ModuleFiles; 3] = [OPENSHIFT_API, OLM_API, MONITORING_API];
 
 impl fmt::Display for ModuleFiles {
@@ -79,7 +80,7 @@ impl fmt::Display for ModuleFiles {
 #[derive(thiserror::Error)]
 pub enum Error {
     #[error(
-        "the files of {files} are missing: there is no {}; run `cargo xtask tools` once, it downloads what the tests need",
+        "the files of {files} are missing: there is no {}; run `cargo xtask tools`, which downloads missing files",
         path.display()
     )]
     Missing { files: &'static ModuleFiles, path: PathBuf },
@@ -119,7 +120,7 @@ pub fn find(cache: &Cache, files: &'static ModuleFiles) -> Result<PathBuf, Error
 
 /// Downloads the files unless they are in `cache`, and returns their folder.
 ///
-/// An interrupted download leaves nothing that would be taken for the files.
+/// An interrupted download leaves nothing that could be mistaken for the files.
 pub fn download(cache: &Cache, files: &'static ModuleFiles) -> Result<PathBuf, Error> {
     let target = match find(cache, files) {
         Err(Error::Missing { path, .. }) => path,
@@ -128,9 +129,9 @@ pub fn download(cache: &Cache, files: &'static ModuleFiles) -> Result<PathBuf, E
     let root = cache.root();
     fs::create_dir_all(root).map_err(failed(files, root))?;
     // In the same filesystem as the target, for the rename.
-    let made = tempfile::tempdir_in(root).map_err(failed(files, root))?;
-    let module = module(files, made.path())?;
-    let content = made.path().join("content");
+    let temporary = tempfile::tempdir_in(root).map_err(failed(files, root))?;
+    let module = module(files, temporary.path())?;
+    let content = temporary.path().join("content");
     copy(files, &module, &content)?;
     match fs::rename(&content, &target) {
         // Another process was faster; both have the same content.
@@ -139,26 +140,30 @@ pub fn download(cache: &Cache, files: &'static ModuleFiles) -> Result<PathBuf, E
     }
 }
 
-/// Lets Go download the module into its own cache, and checks that it is the pinned content.
+/// Downloads the module into the cache of Go, and checks that it is the pinned content.
 fn module(files: &'static ModuleFiles, working_directory: &Path) -> Result<PathBuf, Error> {
     let output = Command::new("go")
         .args(["mod", "download", "-json"])
         .arg(format!("{}@v{}", files.module, files.version))
         .current_dir(working_directory)
-        // Settings of a module around us must not apply.
+        // Settings of a surrounding module must not apply.
         .envs([("GOWORK", "off"), ("GOFLAGS", "")])
         .stdin(Stdio::null())
         .output()
         .map_err(|source| Error::Start { files, source })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    let answer = text(&output.stdout);
+    let printed = text(&output.stdout);
     if !output.status.success() {
         // Go reports some failures on one stream, some on the other.
-        let message = format!("{} {answer}", text(&output.stderr));
+        let message = format!("{} {printed}", text(&output.stderr));
         return Err(Error::Failed { files, status: output.status, message });
     }
     let field = |field| {
-        string(&answer, field).ok_or_else(|| Error::Output { files, field, output: answer.clone() })
+        string(&printed, field).ok_or_else(|| Error::Output {
+            files,
+            field,
+            output: printed.clone(),
+        })
     };
     let found = field("Sum")?;
     if found != files.sum {
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_there_are_not_downloaded_again() {
+    fn existing_files_are_not_downloaded_again() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("operator-framework-api-0.45.0");
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that the tests take from the distribution.
+//! Programs of the distribution that the tests need.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,13 +12,13 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-/// All of them. The program decides whether a package is missing, so that a machine which has it
-/// from elsewhere is left alone.
+/// Packages that all tests need. A package is missing if its program is, so that a program from
+/// another source is accepted.
 pub const PACKAGES: [Package; 18] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
-        purpose: "makes the password file of a test registry",
+        purpose: "writes the password file of a test registry",
     },
     Package {
         name: "busybox-static",
@@ -33,22 +33,30 @@ pub const PACKAGES: [Package; 18] = [
     },
     Package { name: "curl", program: "curl", purpose: "an independent client of the console" },
     Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
-    Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
+    Package { name: "e2fsprogs", program: "mke2fs", purpose: "creates the disk of a test machine" },
     Package { name: "g++", program: "c++", purpose: "compiles libFuzzer" },
     Package { name: "gnupg", program: "gpg", purpose: "signs the releases of tests" },
     Package { name: "jq", program: "jq", purpose: "a peer in the benchmark of catalogs" },
-    Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
-    Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
+    Package { name: "iproute2", program: "ip", purpose: "network namespaces and virtual links" },
+    Package {
+        name: "mmdebstrap",
+        program: "mmdebstrap",
+        purpose: "creates the root of test nodes",
+    },
     Package { name: "npm", program: "npm", purpose: "installs axe-core" },
     Package { name: "rpm", program: "rpm", purpose: "installs our packages in a test tree" },
-    Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
+    Package { name: "skopeo", program: "skopeo", purpose: "reads and writes images" },
     Package { name: "umoci", program: "umoci", purpose: "unpacks the images that we build" },
     Package {
         name: "user-mode-linux",
         program: "linux.uml",
         purpose: "a kernel for tests of bonds, VLANs and reboots",
     },
-    Package { name: "xfsprogs", program: "mkfs.xfs", purpose: "makes a file system with clones" },
+    Package {
+        name: "xfsprogs",
+        program: "mkfs.xfs",
+        purpose: "creates a file system with reflinks",
+    },
 ];
 
 /// What checks of release artefacts for other architectures need in addition.
@@ -58,25 +66,25 @@ pub const DIST_PACKAGES: [Package; 1] = [Package {
     purpose: "runs programs of another architecture",
 }];
 
-/// What tests on whole machines need besides.
+/// What tests on whole machines need in addition.
 pub const MACHINE_PACKAGES: [Package; 1] = [Package {
     name: "qemu-system-x86",
     program: "qemu-system-x86_64",
-    purpose: "a whole machine, emulated",
+    purpose: "emulates a whole machine",
 }];
 
-/// Those of `packages` whose program is not on this machine.
+/// Those of `packages` whose program is not installed on this machine.
 pub fn missing_packages(packages: &[Package]) -> Vec<Package> {
     packages.iter().filter(|package| !is_installed(package.program)).copied().collect()
 }
 
-/// Whether a program is on this machine.
+/// Whether a program is installed on this machine.
 pub fn is_installed(program: &str) -> bool {
     find(program, &search_folders(env::var_os("PATH").as_deref())).is_some()
 }
 
-/// Where programs are: `PATH`, and the folders for system programs that an ordinary user's `PATH`
-/// leaves out.
+/// The folders of programs: those in `PATH`, and those of system programs, which the `PATH` of an
+/// ordinary user does not contain.
 fn search_folders(path: Option<&OsStr>) -> Vec<PathBuf> {
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     path.map(|path| env::split_paths(path).collect::<Vec<_>>())
@@ -107,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn system_folders_are_searched_though_the_path_lacks_them() {
+    fn system_folders_are_searched_although_the_path_does_not_contain_them() {
         assert!(search_folders(None).contains(&PathBuf::from("/usr/sbin")));
     }
 }

@@ -1,11 +1,11 @@
-//! Root file systems of Debian: of every node bench, with NetworkManager, its Open vSwitch plugin
-//! and Open vSwitch; and of skopeo.
+//! Root file systems of Debian: for test nodes, with NetworkManager, its Open vSwitch plugin and Open
+//! vSwitch; and for skopeo.
 //!
-//! Each is made once per user and recipe, beside the tools. That of nodes is a folder (for
+//! Each is created once per user and recipe, beside the tools. That of nodes is a folder (for
 //! namespaces) and a disk image (for machines). Released Debian has neither NetworkManager with that
-//! plugin nor a skopeo that verifies transparency logs, hence the suite in the making. Its packages
-//! change from day to day: a tree has those of the day it was made, and its package database lists
-//! them.
+//! plugin nor a skopeo that verifies transparency logs, hence the testing suite. Its packages change
+//! from day to day: a tree has those of the day on which it was created, and its package database
+//! lists them.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -19,7 +19,7 @@ use crate::Cache;
 
 const SUITE: &str = "forky";
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// What a node runs, and what its benches run in it.
+/// What a node runs, and what tests run in it.
 const NODE_PACKAGES: [&str; 12] = [
     "dbus",
     "dnsmasq-base",
@@ -34,12 +34,12 @@ const NODE_PACKAGES: [&str; 12] = [
     "systemd-sysv",
     "udev",
 ];
-/// Of them only the files are unpacked: no service or script of theirs runs.
+/// Only their files are unpacked: none of their services and scripts is run.
 const SKOPEO_PACKAGES: [&str; 1] = ["skopeo"];
 const OPTIONS: [&str; 9] = [
     "--quiet",
     "--variant=minbase",
-    // A suite in the making is signed for a week only; mirrors are often later than that.
+    // The index of the testing suite is valid for a week only; mirrors are often older than that.
     "--aptopt=Acquire::Check-Valid-Until \"false\"",
     "--aptopt=Acquire::Retries \"3\"",
     "--aptopt=Acquire::http::Timeout \"60\"",
@@ -48,11 +48,11 @@ const OPTIONS: [&str; 9] = [
     "--dpkgopt=path-exclude=/usr/share/man/*",
     "--dpkgopt=path-exclude=/usr/share/locale/*",
 ];
-/// Size of the disk; what is not used takes no room.
+/// Size of the disk; unused blocks take no space.
 const DISK_SIZE: &str = "1G";
-/// Raised when the way the tree is made changes, but none of the constants above.
+/// Incremented when the creation of the tree changes, but none of the constants above.
 const REVISION: &str = "1";
-/// Minutes that making one takes, rounded up.
+/// Minutes that the creation of a tree takes, rounded up.
 pub const MINUTES: u32 = 2;
 
 /// What a tree is for.
@@ -65,7 +65,7 @@ pub enum Purpose {
 impl Purpose {
     pub const ALL: [Self; 2] = [Self::Node, Self::Skopeo];
 
-    /// As messages and folders name it.
+    /// The name in messages and folders.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -80,7 +80,7 @@ impl Purpose {
         }
     }
 
-    /// What the tree is made of, in one word: another recipe gets another folder.
+    /// A hash of the recipe: another recipe gets another folder.
     fn key(self) -> String {
         let mut recipe = vec![SUITE, MIRROR, DISK_SIZE, REVISION];
         recipe.extend(self.packages());
@@ -102,31 +102,33 @@ pub struct Tree {
     folder: PathBuf,
 }
 
-/// A tree that cannot be used or made.
+/// A tree that cannot be used or created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "the root tree is not made: there is no {}; run `cargo xtask tools` once as root",
+        "the root tree is missing: there is no {}; run `cargo xtask tools` as root",
         path.display()
     )]
     Absent { path: PathBuf },
     #[error("finding the root tree")]
     Cache(#[from] crate::Error),
-    #[error("the root tree can be made by root only; run `cargo xtask tools` once as root")]
+    #[error("only root can create the root tree; run `cargo xtask tools` as root")]
     NotRoot,
-    #[error("making the root tree: preparing {}", path.display())]
+    #[error("creating the root tree: preparing {}", path.display())]
     Prepare { path: PathBuf, source: io::Error },
-    #[error("making the root tree: starting `{program}`; `apt-get install {package}` brings it")]
+    #[error(
+        "creating the root tree: starting `{program}`; `apt-get install {package}` installs it"
+    )]
     Start { program: &'static str, package: &'static str, source: io::Error },
     #[error(
-        "making the root tree: `{program}` ended with {status}; its messages are above. \
-         It fetches Debian {SUITE} from {MIRROR}: can this machine reach it?"
+        "creating the root tree: `{program}` ended with {status}; its messages are above. \
+         It needs access to Debian {SUITE} at {MIRROR}"
     )]
     Failed { program: &'static str, status: ExitStatus },
 }
 
 impl Tree {
-    /// The nodes' tree in the user's cache. The error has the one command that makes it.
+    /// The tree of nodes in the user's cache. The error has the command that creates it.
     pub fn of_user() -> Result<Self, Error> {
         Self::find(&Cache::of_user()?, Purpose::Node)
     }
@@ -138,20 +140,20 @@ impl Tree {
 
     /// The tree in `cache`.
     pub fn find(cache: &Cache, purpose: Purpose) -> Result<Self, Error> {
-        let folder = Self::place(cache, purpose);
+        let folder = Self::folder_in(cache, purpose);
         if folder.is_dir() { Ok(Self { folder }) } else { Err(Error::Absent { path: folder }) }
     }
 
-    /// Where the tree is in `cache`, or would be.
-    pub(crate) fn place(cache: &Cache, purpose: Purpose) -> PathBuf {
+    /// The folder of the tree in `cache`, whether it exists or not.
+    pub(crate) fn folder_in(cache: &Cache, purpose: Purpose) -> PathBuf {
         cache.root().join(format!("{}-tree-{SUITE}-{}", purpose.name(), purpose.key()))
     }
 
-    /// Makes the tree unless it is there.
+    /// Creates the tree unless it exists.
     ///
-    /// Others that make something in the same cache wait for this one. An interrupted run leaves
-    /// nothing that would be taken for a tree, and no mount.
-    pub fn make(cache: &Cache, purpose: Purpose) -> Result<Self, Error> {
+    /// Other processes that create the same tree wait for this one. An interrupted run leaves
+    /// nothing that could be mistaken for a tree, and no mount.
+    pub fn create(cache: &Cache, purpose: Purpose) -> Result<Self, Error> {
         let path = match Self::find(cache, purpose) {
             Err(Error::Absent { path }) => path,
             found => return found,
@@ -165,14 +167,14 @@ impl Tree {
         };
         let _lock =
             cache.lock(&format!("tree-{}", purpose.name())).map_err(prepare(cache.root()))?;
-        // Another process or thread that had the lock may have made it.
+        // Another process or thread that had the lock may have created it.
         if let Ok(tree) = Self::find(cache, purpose) {
             return Ok(tree);
         }
 
         // Beside the final folder, so that the rename stays within one file system.
-        let made = tempfile::tempdir_in(cache.root()).map_err(prepare(cache.root()))?;
-        let attempt = Self { folder: made.path().to_owned() };
+        let temporary = tempfile::tempdir_in(cache.root()).map_err(prepare(cache.root()))?;
+        let attempt = Self { folder: temporary.path().to_owned() };
         fs::set_permissions(&attempt.folder, Permissions::from_mode(0o755))
             .map_err(prepare(&attempt.folder))?;
         let root = attempt.root();
@@ -191,11 +193,11 @@ impl Tree {
                 }
             }
         }
-        fs::rename(made.keep(), &path).map_err(prepare(&path))?;
+        fs::rename(temporary.keep(), &path).map_err(prepare(&path))?;
         Ok(Self { folder: path })
     }
 
-    /// The folder to lay another one over. It must not be written to.
+    /// The lower folder of overlays. It must not be written to.
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
@@ -205,13 +207,13 @@ impl Tree {
         self.folder.join("root.ext4")
     }
 
-    /// Where it is.
+    /// The folder of the tree.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// In a mount namespace of its own, so that a killed run leaves no mounts behind.
+/// In a separate mount namespace, so that a killed run leaves no mounts.
 fn debootstrap(root: &Path, purpose: Purpose) -> Command {
     let mut command = Command::new("unshare");
     command
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_tree_is_an_error_that_says_the_command_which_makes_it() {
+    fn a_missing_tree_is_an_error_that_names_the_command_which_creates_it() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path(), None);
         for (purpose, name) in
@@ -257,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_there_is_not_made_again() {
+    fn an_existing_tree_is_not_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path(), None);
         let found = Tree::find(&cache, Purpose::Node);
-        let Err(Error::Absent { path }) = found else { panic!("it is not there") };
+        let Err(Error::Absent { path }) = found else { panic!("expected no tree") };
         fs::create_dir(&path).unwrap();
-        assert_eq!(Tree::make(&cache, Purpose::Node).unwrap().folder(), path);
+        assert_eq!(Tree::create(&cache, Purpose::Node).unwrap().folder(), path);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 }

@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan as _};
 pub enum DeadlineError {
     #[error("expected a time such as 04:00 or 2026-11-17T04:00, found {0:?}")]
     Syntax(String),
-    #[error("{0} has passed already")]
+    #[error("expected a time in the future, found {0}")]
     Past(DateTime),
 }
 
@@ -63,6 +63,6 @@ mod tests {
             );
         }
         let past = deadline("2026-11-16T04:00", now, &zone).unwrap_err().to_string();
-        assert_eq!(past, "2026-11-16T04:00:00 has passed already");
+        assert_eq!(past, "expected a time in the future, found 2026-11-16T04:00:00");
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a timetable, and where.
+//! Errors in a timetable, with their column.
 
 /// The columns count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

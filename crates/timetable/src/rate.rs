@@ -72,7 +72,7 @@ impl FromStr for BytesPerSecond {
         if bytes >= 9e18 {
             return Err(syntax());
         }
-        // Less than a byte per second is a mistake, and so is nothing at all.
+        // Zero, or less than a byte per second, is an error.
         NonZeroU64::new(bytes as u64).map(Self).ok_or_else(|| RateError::Zero(text.to_owned()))
     }
 }

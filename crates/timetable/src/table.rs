@@ -14,13 +14,13 @@ pub(crate) const MINUTES_PER_DAY: u16 = 24 * 60;
 pub(crate) const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// Which rate applies when, by the clock on the wall.
+/// Which rate applies when, by local time.
 ///
 /// Entries with weekdays take precedence over entries without; among those, the first that applies
 /// counts. A window across midnight belongs to the day it begins on.
 ///
-/// When clocks change, the wall clock counts: a window inside the hour that is skipped does not
-/// occur, and one inside the hour that is repeated applies twice.
+/// When clocks change, local time counts: a window inside the hour that is skipped does not occur,
+/// and one inside the hour that is repeated applies twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timetable {
     entries: Vec<Entry>,
@@ -51,7 +51,7 @@ pub(crate) struct Window {
     pub(crate) to: u16,
 }
 
-/// A moment of a week, by the clock on the wall.
+/// A time of a week, in local time.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     day: u8,
@@ -99,7 +99,7 @@ impl Timetable {
     /// The rate at a time.
     pub fn at(&self, time: Timestamp, zone: &TimeZone) -> Rate {
         let moment = Moment::of(zone.to_datetime(time));
-        // Gaps are refused when a timetable is read.
+        // Timetables with gaps are rejected by the parser.
         self.find(moment).unwrap_or(Rate::Paused)
     }
 

@@ -1,4 +1,4 @@
-//! Reading a timetable: entries separated by commas, each with days, a window, or `else`, and a rate.
+//! Parses a timetable: entries separated by commas, each with days, a window, or `else`, and a rate.
 
 use crate::error::{Problem, TimetableError};
 use crate::rate::{BytesPerSecond, Rate};
@@ -30,7 +30,7 @@ impl Word<'_> {
     }
 }
 
-/// The entries of a timetable, the one for `else` apart.
+/// The entries of a timetable, and separately the rate of `else`.
 pub(crate) fn parse(text: &str) -> Result<(Vec<Entry>, Option<Rate>), TimetableError> {
     let (mut entries, mut otherwise) = (Vec::new(), None);
     let mut column = 1;

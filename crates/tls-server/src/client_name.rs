@@ -3,7 +3,7 @@
 use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The common name in a certificate; none if there are several, because none of them is the right one.
+/// The common name in a certificate; none if there are several, because they are ambiguous.
 pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let mut names = certificate.subject().iter_common_name();
@@ -23,15 +23,15 @@ mod tests {
 
     const NAME: &str = "system:serviceaccount:openshift-monitoring:prometheus-k8s";
 
-    fn shown(pem: &str) -> Option<String> {
+    fn name_in(pem: &str) -> Option<String> {
         common_name(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
     }
 
     #[test]
-    fn a_reader_has_the_common_name_of_its_certificate() {
+    fn a_client_has_the_common_name_of_its_certificate() {
         let authority = Authority::generate().unwrap();
         let monitoring = authority.client(NAME).unwrap();
-        assert_eq!(shown(&monitoring.certificate).as_deref(), Some(NAME));
+        assert_eq!(name_in(&monitoring.certificate).as_deref(), Some(NAME));
         assert_eq!(common_name(&CertificateDer::from(vec![1, 2, 3])), None);
     }
 }

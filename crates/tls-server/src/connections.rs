@@ -1,4 +1,4 @@
-//! Listening, and a limited number of connections at a time.
+//! Listens, and serves a limited number of connections at a time.
 
 use std::convert::Infallible;
 use std::io;
@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 /// Connections at a time. A kubelet and a Prometheus need one each.
 const CONNECTIONS: usize = 16;
-/// How long a client may take, from its first byte to our last.
+/// The limit for a connection, from its start to the end of the response.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// After a connection could not be accepted.
+/// The delay after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Listens. All addresses are those of IPv4 where the kernel has no IPv6.
+/// Listens. The unspecified address of IPv6 means that of IPv4 if the kernel has no IPv6.
 ///
 /// # Errors
 ///

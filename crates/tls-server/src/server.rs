@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use error_causes::with_causes;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -23,7 +24,7 @@ use crate::client_name::common_name;
 use crate::connections::{REQUEST_TIMEOUT, bind, each_connection};
 use crate::serving_certificate::{CertificateError, ServingCertificate};
 
-/// After an address was unavailable.
+/// The delay after an address was unavailable.
 const BIND_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// The versions, cipher suites and groups that are offered.
@@ -38,7 +39,7 @@ pub trait Access: Send + Sync + 'static {
     /// Why no client is served.
     type Error: Error + Send + Sync + 'static;
 
-    /// What is offered now. None while that is not known yet: no client is served, and nothing is
+    /// What is offered now. None while that is unknown: no client is served, and nothing is
     /// logged.
     ///
     /// # Errors
@@ -64,7 +65,7 @@ enum Closed {
     Certificate(#[source] CertificateError),
     #[error(transparent)]
     Access(Box<dyn Error + Send + Sync>),
-    #[error("certificate, client CA and the offered versions do not go together")]
+    #[error("certificate, client CA and the offered versions are not compatible")]
     Settings(#[source] rustls::Error),
     #[error("no client can be verified")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
@@ -96,14 +97,14 @@ impl<A: Access> TlsServer<A> {
     }
 
     /// Serves for as long as it is awaited. `respond` gets a request and the common name in the
-    /// certificate of the client. An address that is unavailable is tried again.
+    /// certificate of the client. Listening is retried while the address is unavailable.
     pub async fn serve<R>(self: &Arc<Self>, address: SocketAddr, respond: R) -> Infallible
     where
         R: Fn(&Request<Incoming>, Option<&str>) -> Response<Full<Bytes>> + Send + Sync + 'static,
     {
         let respond = Arc::new(respond);
         let listener = self.listen(address).await;
-        // Users who read the log need not wait for a client.
+        // Problems are logged before the first client connects.
         let _ = self.open().await;
         each_connection(&listener, |stream| {
             let (server, respond) = (Arc::clone(self), Arc::clone(&respond));
@@ -131,7 +132,7 @@ impl<A: Access> TlsServer<A> {
                 Err(error) if !is_logged => {
                     is_logged = true;
                     tracing::warn!(
-                        "{subject} are not served: listening on {address}: {error}; trying again every {} s",
+                        "{subject} are not served: listening on {address}: {error}; retrying every {} s",
                         BIND_RETRY_DELAY.as_secs()
                     );
                 }
@@ -161,8 +162,8 @@ impl<A: Access> TlsServer<A> {
             let response = respond(&request, name.as_deref());
             async move { Ok::<_, Infallible>(response) }
         });
-        // A client that returns presents its certificate again, so that its end is noticed. One that
-        // disconnects is not an error.
+        // A client presents its certificate for every request, so that an expired one is noticed. A
+        // client that disconnects is not an error.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(false)
@@ -170,7 +171,7 @@ impl<A: Access> TlsServer<A> {
             .await;
     }
 
-    /// How to accept the next client.
+    /// The configuration for the next client; none if it cannot be served.
     async fn open(&self) -> Option<Arc<ServerConfig>> {
         let subject = self.subject;
         let opened = self.config().await;
@@ -184,7 +185,7 @@ impl<A: Access> TlsServer<A> {
             }
             Ok(None) => None,
             Err(error) => {
-                let why = chain(&error);
+                let why = with_causes(&error);
                 if closed.as_ref() != Some(&why) {
                     tracing::warn!("{subject} are not served: {why}");
                     *closed = Some(why);
@@ -212,8 +213,7 @@ fn server_config(
 ) -> Result<ServerConfig, Closed> {
     let provider = Arc::new(offer.provider);
     let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-        // Clients that select a certificate by these names would rather present none than one of a CA
-        // that is new.
+        // Clients that select a certificate by these names would present none if its CA is new.
         .clear_root_hint_subjects()
         .build()
         .map_err(Closed::Verifier)?;
@@ -232,15 +232,4 @@ fn server_config(
 fn is_unknown_client(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(&format!(": {error}"));
-        source = error.source();
-    }
-    text
 }

@@ -6,12 +6,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use error_causes::with_causes;
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-
-use crate::server::chain;
 
 /// Chains of certificates are a few kilobytes.
 const LARGEST: u64 = 256 * 1024;
@@ -20,17 +19,17 @@ const LARGEST: u64 = 256 * 1024;
 pub struct ServingCertificate {
     certificate: PathBuf,
     key: PathBuf,
-    held: Mutex<Option<Held>>,
+    current: Mutex<Option<Current>>,
 }
 
-struct Held {
+struct Current {
     files: Files,
     key: Arc<CertifiedKey>,
-    /// What was wrong with files that came later, as the log was told.
-    complaint: Option<String>,
+    /// Why later files could not be used, as it was logged.
+    logged: Option<String>,
 }
 
-/// Both files, as they are.
+/// The content of both files.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -48,7 +47,7 @@ pub enum CertificateError {
     Pem { path: PathBuf, source: pem::Error },
     #[error("there is no certificate in {}", path.display())]
     Empty { path: PathBuf },
-    #[error("certificate {} and key {} do not belong together", certificate.display(), key.display())]
+    #[error("certificate {} and key {} do not match", certificate.display(), key.display())]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
@@ -62,40 +61,40 @@ impl std::fmt::Debug for ServingCertificate {
 
 impl ServingCertificate {
     pub fn new(certificate: &Path, key: &Path) -> Self {
-        Self { certificate: certificate.into(), key: key.into(), held: Mutex::default() }
+        Self { certificate: certificate.into(), key: key.into(), current: Mutex::default() }
     }
 
-    /// What is shown now. Files that are not good, such as those of a change that is half done, leave
-    /// it as it was.
+    /// The certificate that is served now. Files that cannot be used, such as those of an unfinished
+    /// change, do not replace it.
     ///
     /// # Errors
     ///
-    /// If there never was a good pair.
+    /// If there never was a usable pair.
     pub fn current(&self) -> Result<Arc<CertifiedKey>, CertificateError> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.read();
-        if let (Ok(files), Some(held)) = (&read, held.as_mut())
-            && *files == held.files
+        if let (Ok(files), Some(current)) = (&read, current.as_mut())
+            && *files == current.files
         {
-            held.complaint = None;
-            return Ok(Arc::clone(&held.key));
+            current.logged = None;
+            return Ok(Arc::clone(&current.key));
         }
-        match (read.and_then(|files| self.parsed(files)), held.as_mut()) {
+        match (read.and_then(|files| self.parse(files)), current.as_mut()) {
             (Ok(new), before) => {
                 if before.is_some() {
-                    tracing::info!("showing the new certificate {}", self.certificate.display());
+                    tracing::info!("serving the new certificate {}", self.certificate.display());
                 }
                 let key = Arc::clone(&new.key);
-                *held = Some(new);
+                *current = Some(new);
                 Ok(key)
             }
-            (Err(error), Some(held)) => {
-                let complaint = chain(&error);
-                if held.complaint.as_ref() != Some(&complaint) {
-                    tracing::warn!("{complaint}; showing the former certificate");
-                    held.complaint = Some(complaint);
+            (Err(error), Some(current)) => {
+                let reason = with_causes(&error);
+                if current.logged.as_ref() != Some(&reason) {
+                    tracing::warn!("{reason}; still serving the previous certificate");
+                    current.logged = Some(reason);
                 }
-                Ok(Arc::clone(&held.key))
+                Ok(Arc::clone(&current.key))
             }
             (Err(error), None) => Err(error),
         }
@@ -105,7 +104,7 @@ impl ServingCertificate {
         Ok(Files { certificate: bytes(&self.certificate)?, key: bytes(&self.key)? })
     }
 
-    fn parsed(&self, files: Files) -> Result<Held, CertificateError> {
+    fn parse(&self, files: Files) -> Result<Current, CertificateError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |source| CertificateError::Pem { path, source }
@@ -124,7 +123,7 @@ impl ServingCertificate {
                 source,
             },
         )?;
-        Ok(Held { files, key: Arc::new(key), complaint: None })
+        Ok(Current { files, key: Arc::new(key), logged: None })
     }
 }
 
@@ -145,43 +144,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_pair_is_shown_at_once_and_half_of_one_never() {
+    fn a_new_pair_is_served_at_once_and_a_half_changed_one_never() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::generate().unwrap();
         let (first, second) = (authority.server().unwrap(), authority.server().unwrap());
         let files = first.write(folder.path(), "tls").unwrap();
         let certificate = ServingCertificate::new(&files.certificate, &files.key);
-        let shown = || certificate.current().unwrap().cert[0].clone();
-        let before = shown();
+        let served = || certificate.current().unwrap().cert[0].clone();
+        let before = served();
         assert_eq!(before, CertificateDer::from_pem_slice(first.certificate.as_bytes()).unwrap());
 
         std::fs::write(&files.certificate, &second.certificate).unwrap();
-        assert_eq!(shown(), before, "the key is still the former one");
+        assert_eq!(served(), before, "the key is still the previous one");
         std::fs::write(&files.key, &second.key).unwrap();
         let after = CertificateDer::from_pem_slice(second.certificate.as_bytes()).unwrap();
-        assert_eq!(shown(), after);
+        assert_eq!(served(), after);
         std::fs::remove_file(&files.certificate).unwrap();
-        assert_eq!(shown(), after);
+        assert_eq!(served(), after);
     }
 
     #[test]
-    fn what_is_wrong_with_a_first_certificate_is_said() {
+    fn an_error_in_the_first_certificate_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         let identity = Authority::generate().unwrap().server().unwrap();
-        let told = || {
+        let reported = || {
             let error = ServingCertificate::new(&certificate, &key).current().unwrap_err();
-            chain(&error)
+            with_causes(&error)
         };
-        assert!(told().contains("tls.crt: No such file"), "{}", told());
+        assert!(reported().contains("tls.crt: No such file"), "{}", reported());
         std::fs::write(&certificate, "").unwrap();
         std::fs::write(&key, &identity.key).unwrap();
-        assert!(told().contains("there is no certificate in"), "{}", told());
+        assert!(reported().contains("there is no certificate in"), "{}", reported());
         std::fs::write(&certificate, &identity.certificate).unwrap();
         std::fs::write(&key, Authority::generate().unwrap().server().unwrap().key).unwrap();
-        assert!(told().contains("do not belong together"), "{}", told());
-        assert!(!told().contains("PRIVATE"), "{}", told());
+        assert!(reported().contains("do not match"), "{}", reported());
+        assert!(!reported().contains("PRIVATE"), "{}", reported());
         std::fs::write(&key, vec![b'x'; LARGEST as usize + 1]).unwrap();
-        assert!(told().contains("it has more than 262144 bytes"), "{}", told());
+        assert!(reported().contains("it has more than 262144 bytes"), "{}", reported());
     }
 }

@@ -33,54 +33,54 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Mirror {
-    /// The oc-mirror to run
+    /// Run this oc-mirror
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
-    /// How many runs are killed, in all modes together
+    /// Kill this many runs, in all modes together
     #[arg(long, value_name = "N", default_value_t = 300)]
     kills: usize,
-    /// 12 kills
+    /// Kill 12 runs only
     #[arg(long, conflicts_with = "kills")]
     short: bool,
-    /// Repeats the moments of an earlier campaign
+    /// Repeat the random choices of the campaign with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 #[derive(clap::Args)]
 struct Jobs {
-    /// The oc-mirror to run
+    /// Run this oc-mirror
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
-    /// The archive of a release with the image that pods run [default: pods run the program]
+    /// Run pods from the image in this archive of a release [default: pods run the program]
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// How many pods are killed
+    /// Kill this many pods
     #[arg(long, value_name = "N", default_value_t = 64)]
     kills: usize,
-    /// 8 kills
+    /// 8 kills, a tenth of the content, no lost node
     #[arg(long, conflicts_with = "kills")]
     short: bool,
-    /// Repeats the moments of an earlier campaign
+    /// Repeat the random choices of the campaign with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 #[derive(clap::Args)]
 struct Node {
-    /// The nmstate-operator to run
+    /// Run this nmstate-operator
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
-    /// How many kills, of handler, NetworkManager and node together
+    /// Kill this many times: handler, NetworkManager and node together
     #[arg(long, value_name = "N", default_value_t = 100)]
     kills: u64,
-    /// 5 kills
+    /// Kill 5 times only
     #[arg(long, conflicts_with = "kills")]
     short: bool,
-    /// Repeats the moments of an earlier campaign
+    /// Repeat the random choices of the campaign with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Stores the progress here after each change, and continues a campaign that was stopped
+    /// Store the progress in this file after each change, and continue a campaign that was stopped
     #[arg(long, value_name = "FILE")]
     progress: Option<PathBuf>,
 }
@@ -96,6 +96,7 @@ fn main() -> ExitCode {
             image: arguments.image.as_deref(),
             kills: if arguments.short { 8 } else { arguments.kills },
             seed: arguments.seed,
+            is_short: arguments.short,
         }),
         Command::Node(arguments) => node::run(&node::Plan {
             program: &arguments.program,

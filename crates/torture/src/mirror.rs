@@ -1,5 +1,5 @@
 //! Kills oc-mirror in all three modes. After every few kills one run completes; the target must
-//! then hold exactly what an undisturbed run leaves there, and the source must not have sent much
+//! then have exactly the content of an undisturbed run, and the source must not have sent much
 //! more than every byte once.
 
 use std::collections::BTreeSet;
@@ -55,13 +55,13 @@ struct Site {
     unique_bytes: u64,
 }
 
-/// What runs leave that nothing disturbs.
+/// The results of undisturbed runs.
 struct Undisturbed {
-    /// What the target holds.
+    /// The content of the target.
     content: BTreeSet<String>,
     /// How long a run takes in each mode.
     durations: [(Workflow, Duration); 3],
-    /// The archive that was carried.
+    /// The archive that was transferred.
     archive: TempDir,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run(program: &Path, kills: usize, seed: Option<u64>) -> Result<()>
     let undisturbed = site.undisturbed()?;
     println!("an undisturbed run leaves {} tags, manifests and blobs", undisturbed.content.len());
     for (index, (mode, duration)) in undisturbed.durations.into_iter().enumerate() {
-        // What does not divide by three is done in the first modes.
+        // The first modes get the remainder of the division by three.
         let share = (kills + 2 - index) / 3;
         let tally = site
             .torture(mode, share, duration, &undisturbed, &mut random)
@@ -104,8 +104,8 @@ impl Site {
         let source = LabRegistry::start(Settings::default())?;
         let corpus = Corpus::shaped(SHRINK)?;
         corpus.fill(&source)?;
-        // A line, not loopback: a fast server fills the buffers of every connection with megabytes
-        // that a killed client never sees.
+        // The rate of a link, not of loopback: a fast server fills the buffers of every connection
+        // with megabytes that a killed client never reads.
         source.fault(Fault::on(Method::GET, "/blobs/").does(Effect::SlowBytesPerSecond(RATE)));
         let folder = tempfile::tempdir().context("creating a folder")?;
         fs::write(folder.path().join("isc.yaml"), corpus.image_set(&source.host()?))
@@ -123,7 +123,7 @@ impl Site {
         let archive = tempfile::tempdir().context("creating a folder")?;
         let workspace = self.empty_workspace()?;
         let to_disk = self.complete(Workflow::MirrorToDisk, &workspace)?;
-        carry(&workspace, archive.path())?;
+        copy_archives(&workspace, archive.path())?;
         let from_disk = self.complete(Workflow::DiskToMirror, archive.path())?;
         let content = self.target.content();
         self.target.wipe();
@@ -192,10 +192,10 @@ impl Site {
             "the source sent {fetched:.2} × the unique bytes, expected at most {MOST_FETCHED}"
         );
         if mode == Workflow::MirrorToDisk {
-            // What is on the disk is judged by what arrives from it.
-            let carried = tempfile::tempdir().context("creating a folder")?;
-            carry(workspace, carried.path())?;
-            self.complete(Workflow::DiskToMirror, carried.path())?;
+            // The content of the disk is checked by mirroring it to the target.
+            let other_side = tempfile::tempdir().context("creating a folder")?;
+            copy_archives(workspace, other_side.path())?;
+            self.complete(Workflow::DiskToMirror, other_side.path())?;
         }
         let found = self.target.content();
         let missing: Vec<&String> = expected.difference(&found).take(5).collect();
@@ -208,7 +208,7 @@ impl Site {
         Ok(())
     }
 
-    /// A run that nothing disturbs. Returns how long it took.
+    /// Runs oc-mirror to its end. Returns how long it took.
     fn complete(&self, mode: Workflow, workspace: &Path) -> Result<Duration> {
         let mut child = self.start(mode, workspace)?;
         let start = Instant::now();
@@ -259,11 +259,11 @@ impl Site {
         self.folder.path().join("log")
     }
 
-    /// An empty workspace, with the archive that is pushed where one is, and nothing fetched yet.
+    /// An empty workspace, with the archive if one is pushed. Requests so far are not counted.
     fn fresh_workspace(&self, mode: Workflow, undisturbed: &Undisturbed) -> Result<PathBuf> {
         let workspace = self.empty_workspace()?;
         if mode == Workflow::DiskToMirror {
-            carry(undisturbed.archive.path(), &workspace)?;
+            copy_archives(undisturbed.archive.path(), &workspace)?;
         }
         self.source.forget_requests();
         Ok(workspace)
@@ -280,17 +280,17 @@ impl Site {
 }
 
 /// Copies the archives of one folder to another.
-fn carry(from: &Path, to: &Path) -> Result<()> {
-    let mut carried = 0;
+fn copy_archives(from: &Path, to: &Path) -> Result<()> {
+    let mut copied = 0;
     for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
         let path = entry.with_context(|| format!("reading {}", from.display()))?.path();
         let Some(name) = path.file_name() else { continue };
         if path.extension().is_some_and(|extension| extension == "tar") {
             fs::copy(&path, to.join(name))
                 .with_context(|| format!("copying {}", path.display()))?;
-            carried += 1;
+            copied += 1;
         }
     }
-    ensure!(carried > 0, "there is no archive in {}", from.display());
+    ensure!(copied > 0, "there is no archive in {}", from.display());
     Ok(())
 }

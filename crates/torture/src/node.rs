@@ -3,6 +3,10 @@
 //! The node reaches its API server only through the network that is changed. Good changes and
 //! changes that cut the node off take turns at random. Whatever is killed, the node must have the
 //! network that it reports, and must not be cut off for longer than its checkpoint lasts.
+//!
+//! An outage is the time between two replies to pings. It includes the restart of a handler or of
+//! NetworkManager that was killed. The time without power and the boot are not part of it: it ends when
+//! the power is cut, and another one starts when NetworkManager runs after the boot.
 
 mod change;
 mod progress;
@@ -19,6 +23,7 @@ use node_policy::Phase;
 use crate::random::Random;
 use change::{Change, FIRST, Shape};
 use progress::{Progress, ProgressFile};
+use reachability::Outage;
 use report::{Claim, Report};
 use site::{CHECKPOINT, PATIENCE, Site};
 
@@ -30,7 +35,13 @@ const BOOT: Duration = Duration::from_secs(20);
 /// A change that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(600);
 const MOST_KILLS_PER_ROUND: u64 = 3;
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// The victims of a short campaign: during a good change all of them, during a bad change those whose end
+/// is the end of a checkpoint.
+const SHORT: [&[Victim]; 2] = [
+    &[Victim::Handler, Victim::NetworkManager, Victim::Node],
+    &[Victim::NetworkManager, Victim::Node],
+];
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +59,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) seed: Option<u64>,
     /// Where progress is stored, to be continued by another run.
     pub(crate) progress: Option<&'a Path>,
-    /// Whether each victim is killed at least once, also in few rounds.
+    /// Whether the victims are those of [`SHORT`], not random ones.
     pub(crate) is_short: bool,
 }
 
@@ -73,6 +84,14 @@ pub(crate) fn run(plan: &Plan<'_>) -> Result<()> {
     let (mut shape, takes) = undisturbed(&mut site)
         .with_context(|| format!("a change that nothing disturbs\n{}", site.logs()))?;
     println!("a change that nothing disturbs takes {:.1} s", takes.as_secs_f32());
+    if takes > CHECKPOINT {
+        println!(
+            "warning: this is longer than a checkpoint lasts ({} s): the machine is too busy for a \
+             verdict about outages, which are judged by {:.1} s",
+            CHECKPOINT.as_secs(),
+            longest_outage(takes).as_secs_f32()
+        );
+    }
     while progress.kills() < plan.kills {
         let mut round = Round {
             site: &mut site,
@@ -92,7 +111,9 @@ pub(crate) fn run(plan: &Plan<'_>) -> Result<()> {
     println!(
         "{} kills of the handler, {} of NetworkManager, {} of the node, in {} changes: {} made, {} \
          rolled back, {} good ones rolled back as they were late; no wrong result; the API server \
-         was out of reach for at most {:.1} s, a checkpoint lasts {} s",
+         was out of reach for at most {:.1} s, and for at most {:.1} s without a kill in between; at \
+         most {:.1} s are allowed: a checkpoint lasts {} s, and a change that nothing disturbs takes \
+         {:.1} s",
         progress.handler,
         progress.network_manager,
         progress.node,
@@ -101,15 +122,28 @@ pub(crate) fn run(plan: &Plan<'_>) -> Result<()> {
         progress.rolled_back,
         progress.late,
         progress.longest_outage.as_secs_f32(),
-        CHECKPOINT.as_secs()
+        progress.longest_undisturbed_outage.as_secs_f32(),
+        longest_outage(takes).as_secs_f32(),
+        CHECKPOINT.as_secs(),
+        takes.as_secs_f32()
     );
     file.remove();
     Ok(())
 }
 
+/// The longest outage that is allowed. nmstate extends the life of its checkpoint while it applies.
+fn longest_outage(takes: Duration) -> Duration {
+    CHECKPOINT + takes + GRACE
+}
+
 /// Makes a change without killing anything. Returns the network, and how long it took: the moments of
-/// kills and the limits depend on how busy the machine is.
+/// kills and the limits depend on how busy the machine is. The start of the handler is not part of it.
 fn undisturbed(site: &mut Site) -> Result<(Shape, Duration)> {
+    let started = Instant::now();
+    while !site.is_network_reported()? {
+        ensure!(started.elapsed() < HANGS, "no report of the network within {HANGS:?}");
+        std::thread::sleep(POLL_INTERVAL);
+    }
     let mut round = Round {
         site,
         number: u64::MAX,
@@ -158,12 +192,15 @@ impl Round<'_> {
         self.site.reachability.restart();
         self.site.create_policy(&self.policy(), &change.desired)?;
         let kills = match self.is_short {
-            true => 2,
+            true => u64::try_from(self.short_victims().len()).unwrap_or(u64::MAX),
             false => 1 + self.random.pick(MOST_KILLS_PER_ROUND),
         };
+        // A bad change is probed for as long as the network may take to work. A short campaign does not
+        // wait for the end of that.
+        let is_patient = !is_good && !self.is_short;
+        let takes = if is_patient { self.takes + PATIENCE } else { self.takes };
         let mut victims = Vec::new();
-        for kill in 0..kills.min(kills_left) {
-            let takes = if is_good { self.takes } else { self.takes + PATIENCE };
+        for _ in 0..kills.min(kills_left) {
             let moment = Instant::now() + self.random.below(takes);
             let report = self.watch(&change, |report| {
                 Instant::now() >= moment || report.is_some_and(|it| it.phase.is_settled())
@@ -174,7 +211,7 @@ impl Round<'_> {
                 // What was reported as made must survive a power loss right afterwards.
                 true if is_made => Victim::Node,
                 true => break,
-                false => self.victim(kill),
+                false => self.victim(victims.len()),
             };
             self.kill(victim, &change, is_made, progress)?;
             victims.push(victim);
@@ -190,15 +227,25 @@ impl Round<'_> {
             self.policy(),
             change.about,
             report.phase,
-            self.site.reachability.longest().as_secs_f32()
+            self.site.reachability.outage().longest.as_secs_f32()
         );
         Ok(())
     }
 
-    fn victim(&mut self, kill: u64) -> Victim {
-        let all = [Victim::Handler, Victim::NetworkManager, Victim::Node];
-        let choice = if self.is_short { self.number + kill } else { self.random.pick(3) };
-        all[usize::try_from(choice % 3).unwrap_or_default()]
+    fn short_victims(&self) -> &'static [Victim] {
+        SHORT[usize::from(!self.number.is_multiple_of(2))]
+    }
+
+    fn victim(&mut self, kill: usize) -> Victim {
+        if self.is_short {
+            let victims = self.short_victims();
+            return victims[kill % victims.len()];
+        }
+        match self.random.pick(3) {
+            0 => Victim::Handler,
+            1 => Victim::NetworkManager,
+            _ => Victim::Node,
+        }
     }
 
     fn kill(
@@ -211,10 +258,12 @@ impl Round<'_> {
         match victim {
             Victim::Handler => {
                 progress.handler += 1;
+                self.site.reachability.note_kill();
                 self.site.kill_handler()
             }
             Victim::NetworkManager => {
                 progress.network_manager += 1;
+                self.site.reachability.note_kill();
                 self.site.kill_network_manager()
             }
             Victim::Node => {
@@ -227,7 +276,7 @@ impl Round<'_> {
         }
     }
 
-    /// The node was switched on: it must reach its API server before any handler runs, because the
+    /// The node was powered on: it must reach its API server before any handler runs, because the
     /// kubelet gets the handler's pod from there. Then its network is checked, and the handler starts.
     fn boot(&self, change: &Change, is_made: bool) -> Result<()> {
         let deadline = Instant::now() + BOOT + self.takes;
@@ -282,7 +331,7 @@ impl Round<'_> {
                 "the change \"{}\" did not end within {HANGS:?}; last report: {report:?}",
                 change.about
             );
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -324,10 +373,10 @@ impl Round<'_> {
     }
 
     fn note_outage(&self, progress: &mut Progress) -> Result<()> {
-        let longest = self.site.reachability.longest();
+        let Outage { longest, undisturbed } = self.site.reachability.outage();
         progress.longest_outage = progress.longest_outage.max(longest);
-        // nmstate extends the life of its checkpoint while it applies.
-        let limit = CHECKPOINT + self.takes + GRACE;
+        progress.longest_undisturbed_outage = progress.longest_undisturbed_outage.max(undisturbed);
+        let limit = longest_outage(self.takes);
         ensure!(
             longest <= limit,
             "the node did not reach its API server for {longest:.1?}, expected at most {limit:.1?}; \
@@ -343,7 +392,7 @@ impl Round<'_> {
         let begun = Instant::now();
         while self.site.report(&self.policy())?.is_some() {
             ensure!(begun.elapsed() < HANGS, "the report about {} remains", self.policy());
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let shapes = [FIRST, Shape::Nic { mtu: 1400 }, Shape::Bond];
         let known = shapes.into_iter().find(|shape| shape.links() == found);

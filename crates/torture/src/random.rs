@@ -1,4 +1,4 @@
-//! Random moments that a seed repeats.
+//! Random numbers and durations that a seed repeats.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -15,7 +15,7 @@ pub struct Listed {
     /// The blob that holds the payload.
     pub payload: Digest,
     pub size: u64,
-    /// The signature in base64, as it stands in the manifest.
+    /// The signature in base64, as in the manifest.
     pub signature: String,
     /// What a transparency log promised about it, as JSON.
     pub bundle: Option<String>,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_of_other_types_are_no_signatures() {
+    fn layers_of_other_types_are_not_signatures() {
         let layer = |media_type: &str, annotation: Option<&str>| Descriptor {
             annotations: annotation
                 .map(|text| (SIGNATURE.into(), text.into()))

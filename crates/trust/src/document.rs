@@ -185,7 +185,7 @@ pub(crate) fn read(
         }
         for (scope, entries) in scopes.0 {
             let place = || format!("the scope {scope:?} of {transport}");
-            // Scopes of other transports stand for no image here.
+            // Scopes of other transports apply to no image here.
             let Some(known) = known else { continue };
             known
                 .check(&scope)
@@ -372,7 +372,7 @@ fn read_keys(
     Ok(Keys::Usable(keys))
 }
 
-/// A map in which a key stands once. Of two, only one would count.
+/// A map in which a key occurs once. Of two, only one would count.
 struct Unique<V>(BTreeMap<String, V>);
 
 impl<V> Default for Unique<V> {
@@ -396,7 +396,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
                 while let Some(key) = map.next_key::<String>()? {
                     let value = map.next_value()?;
                     if pairs.contains_key(&key) {
-                        return Err(A::Error::custom(format!("{key:?} stands there twice")));
+                        return Err(A::Error::custom(format!("{key:?} occurs twice")));
                     }
                     pairs.insert(key, value);
                 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_identity_accepts_what_the_format_says() {
+    fn each_kind_of_identity_accepts_what_the_format_defines() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let by_digest = format!("m.io/v/app@{digest}");
         let exact = r#"{"type":"matchExact"}"#;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_that_no_signature_could_carry_is_found() {
+    fn an_identity_that_no_signature_could_have_is_found() {
         for (json, part) in [
             (r#"{"type":"exactReference","dockerReference":"v.io/app"}"#, "neither tag nor digest"),
             (r#"{"type":"exactRepository","dockerRepository":"v.io/app:1"}"#, "has a tag"),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_says_which_image_it_is_about() {
+    fn a_payload_names_which_image_it_is_about() {
         let digest = Digest::of(b"x");
         let critical = format!(
             r#"{{"identity":{{"docker-reference":"q.io/a/b"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"{KIND}"}}"#

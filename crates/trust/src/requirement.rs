@@ -214,11 +214,11 @@ impl Signed {
                 }
             }
         }
-        let said = Payload::parse(&found.payload)?;
-        if said.digest != digest {
-            return Err(Bad::Digest(said.digest));
+        let parsed = Payload::parse(&found.payload)?;
+        if parsed.digest != digest {
+            return Err(Bad::Digest(parsed.digest));
         }
-        check_name(&self.identity, name, said.name)
+        check_name(&self.identity, name, parsed.name)
     }
 }
 

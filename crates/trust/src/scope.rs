@@ -41,7 +41,7 @@ impl Transport {
         }
     }
 
-    /// Checks a scope as it stands in a policy.
+    /// Checks a scope of a policy.
     pub(crate) fn check(self, scope: &str) -> Result<(), ScopeError> {
         let sound = match self {
             _ if scope.is_empty() => true,
@@ -92,8 +92,8 @@ impl Name<'_> {
         }
     }
 
-    /// The image by what it is requested: of a tag beside a digest nothing is
-    /// asked, and no tag means the usual one.
+    /// The image by its requested name: a tag beside a digest is not checked, and no tag means the
+    /// default one.
     pub(crate) fn reference(self) -> Option<ImageRef> {
         let Self::Registry(image) = self else { return None };
         let pointer = image.pointer().or_else(|| "latest".parse().ok().map(Pointer::Tag))?;

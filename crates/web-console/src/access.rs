@@ -1,8 +1,8 @@
-//! Which requests are served. Pure: headers in, a verdict out.
+//! Which requests are served. Pure: from headers to a decision.
 //!
 //! - The `Host` must be one of the console's own: a page of another site whose name resolves to
 //!   this machine (DNS rebinding) sends its own name.
-//! - A request that changes something must come from a page of the console: its `Origin` says so.
+//! - A request that changes something must come from a page of the console, by its `Origin`.
 //!   No response has CORS headers.
 //! - Everything but the login and the style sheet needs the session cookie.
 

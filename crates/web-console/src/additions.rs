@@ -1,8 +1,9 @@
 //! Adds selections to a configuration. Pure: text in, text out.
 
 use image_set::{
-    AdditionalImage, Chart, Distribution, Helm, HelmRepository, ImageSetConfiguration, ImageSource,
-    Operator, Package, PackageChannel, PlatformSection, Position, ReleaseChannel,
+    AdditionalImage, Chart, Distribution, EntryPosition, Helm, HelmRepository,
+    ImageSetConfiguration, ImageSource, Operator, Package, PackageChannel, PlatformSection,
+    ReleaseChannel,
 };
 use semver::Version;
 
@@ -39,7 +40,7 @@ pub(crate) fn add(text: &str, addition: Addition) -> Result<String, String> {
 }
 
 fn apply(set: &mut ImageSetConfiguration, addition: Addition) -> Result<(), String> {
-    let at = Position::default();
+    let at = EntryPosition::default();
     let mirror = &mut set.mirror;
     match addition {
         Addition::Image(name) => {
@@ -146,7 +147,7 @@ fn chart(name: String, version: Option<String>) -> Chart {
         values_files: Vec::new(),
         values: serde_json::Map::new(),
         guess_images: false,
-        at: Position::default(),
+        at: EntryPosition::default(),
     }
 }
 
@@ -161,7 +162,7 @@ fn operator(catalog: ImageSource) -> Operator {
         target_catalog_source_template: None,
         platforms: Vec::new(),
         packages: Vec::new(),
-        at: Position::default(),
+        at: EntryPosition::default(),
     }
 }
 

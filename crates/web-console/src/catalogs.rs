@@ -1,5 +1,5 @@
 //! Catalogs that were opened. Reading one takes seconds to minutes and hundreds of megabytes for a
-//! moment, so it happens in the background and what is shown of it is kept.
+//! moment, so it happens in the background and what pages show of it is kept.
 
 use std::collections::VecDeque;
 use std::fmt;

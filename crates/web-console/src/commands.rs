@@ -24,7 +24,7 @@ impl Commands {
         Self { program: program.to_owned() }
     }
 
-    /// What a command prints, or what it says about its failure.
+    /// What a command prints, or the message of its failure.
     pub(crate) async fn output(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -33,7 +33,7 @@ impl Commands {
         let run = async {
             let mut child = command.spawn()?;
             let (out, err) = (child.stdout.take(), child.stderr.take());
-            let (mut result, mut told) = (Vec::new(), Vec::new());
+            let (mut result, mut error_output) = (Vec::new(), Vec::new());
             let read_out = async {
                 match out {
                     Some(out) => out.take(MAX_BYTES).read_to_end(&mut result).await,
@@ -42,7 +42,7 @@ impl Commands {
             };
             let read_err = async {
                 match err {
-                    Some(err) => err.take(MAX_ERROR_BYTES).read_to_end(&mut told).await,
+                    Some(err) => err.take(MAX_ERROR_BYTES).read_to_end(&mut error_output).await,
                     None => Ok(0),
                 }
             };
@@ -50,11 +50,11 @@ impl Commands {
             out?;
             err?;
             let status = child.wait().await?;
-            std::io::Result::Ok((status, result, told))
+            std::io::Result::Ok((status, result, error_output))
         };
         match tokio::time::timeout(PATIENCE, run).await {
             Ok(Ok((status, result, _))) if status.success() => Ok(result),
-            Ok(Ok((_, _, told))) => Err(errors(&String::from_utf8_lossy(&told))),
+            Ok(Ok((_, _, error_output))) => Err(errors(&String::from_utf8_lossy(&error_output))),
             Ok(Err(error)) => Err(format!("running {}: {error}", self.program.display())),
             Err(_) => Err(format!("no result within {} s", PATIENCE.as_secs())),
         }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_shown_without_times() {
+    fn errors_are_displayed_without_times() {
         let log =
             "2026/11/17 09:45:32  [INFO]   : started\n2026/11/17 09:45:40  [ERROR]  : no route\n";
         assert_eq!(errors(log), "no route");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_told_by_what_was_printed() {
+    async fn a_failure_has_the_printed_message() {
         let commands = Commands::new(Path::new("/bin/sh"));
         let words = |text: &str| ["-c", text].map(str::to_owned);
         assert_eq!(commands.output(&words("echo result")).await.unwrap(), b"result\n");

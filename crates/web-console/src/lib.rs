@@ -9,7 +9,7 @@
 //!   HTML; `routes` connects both with requests. No text of a request becomes a path.
 //! - `action` makes command lines of this program from forms; `jobs` runs them as processes of their
 //!   own. The console has no code that mirrors, verifies or deletes.
-//! - `catalogs` reads catalogs to select from, `commands` asks this program for lists and paths,
+//! - `catalogs` reads catalogs to select from, `commands` runs this program for lists and paths,
 //!   `additions` adds selections to a configuration, `selection` lists and removes them, `sizes`
 //!   determines in the background what they come to.
 //! - `access` decides which requests are served: by host name, origin and session.

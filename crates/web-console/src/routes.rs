@@ -1,4 +1,4 @@
-//! Requests to view models to pages. Thin: what is shown is decided in `view`, how in `pages`.
+//! Turns requests into pages. Thin: `view` decides what is displayed, `pages` how.
 
 mod assets;
 mod browse;

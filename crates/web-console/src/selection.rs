@@ -235,7 +235,9 @@ pub(crate) fn remove(text: &str, place: ItemPlace, name: &str) -> Result<String,
         }
         ItemPlace::Image(at) => drop(mirror.additional_images.remove(at)),
         ItemPlace::Repository(_) | ItemPlace::Chart(..) | ItemPlace::LocalChart(_) => {
-            let Some(helm) = &mut mirror.helm else { return Err(format!("{name} is gone")) };
+            let Some(helm) = &mut mirror.helm else {
+                return Err(format!("{name} no longer exists"));
+            };
             match place {
                 ItemPlace::Chart(repository, at) => {
                     let charts = &mut helm.repositories[repository].charts;
@@ -324,7 +326,7 @@ mirror:
     }
 
     #[test]
-    fn each_item_can_be_removed_and_nothing_else_goes_with_it() {
+    fn each_item_can_be_removed_and_nothing_else_is_removed() {
         let all = of(TEXT);
         for item in &all {
             let text = remove(TEXT, item.place, &item.name).unwrap();

@@ -69,8 +69,8 @@ impl Settings {
 }
 
 impl Console {
-    /// Takes the address. Port 0 takes a free one. `has_token_file` says that the token was chosen
-    /// by the user, which is required for other addresses than loopback.
+    /// Binds the address. Port 0 selects a free one. `has_token_file` states that the token was
+    /// chosen by the user, which is required for other addresses than loopback.
     pub async fn bind(settings: Settings, has_token_file: bool) -> Result<Self, StartError> {
         let is_remote = settings.is_remote();
         let Settings { place, address, hostnames, tls, token, program, registries, lookups } =

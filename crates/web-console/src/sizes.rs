@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A dry run is a process of its own with a workspace of its own, so the real one is neither locked
-//! nor changed. What is kept is a cache: sizes of tags that move are those of the time shown.
+//! nor changed. What is kept is a cache: sizes of tags that move are those at the displayed time.
 
 pub(crate) mod measured;
 pub(crate) mod parts;

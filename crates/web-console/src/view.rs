@@ -17,6 +17,8 @@ pub(crate) mod workspace_directory;
 
 use std::error::Error;
 
+pub(crate) use error_causes::with_distinct_causes as chain;
+
 /// Why a page cannot be shown, with its causes, for the reader of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -30,19 +32,4 @@ impl Fault {
     pub(crate) fn failed(doing: &str, error: &dyn Error) -> Self {
         Self::Failed(format!("{doing}: {}", chain(error)))
     }
-}
-
-/// An error and its causes on one line. A cause that its error repeats is not repeated.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = next.source();
-    }
-    text
 }

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! All digests and sizes are known before the first byte is written. So the
-//! index, which says where every blob is, is known too, and stands first in
-//! every chunk: each chunk tells what the others hold. `docs/archive-format.md`
-//! is the format in words.
+//! index, which lists where every blob is, is known too, and is first in
+//! every chunk: each chunk lists what the others hold. `docs/archive-format.md`
+//! describes the format.
 
 mod copy;
 mod delivered;
@@ -31,7 +31,7 @@ mod verify;
 mod write;
 
 pub use excerpt::{Excerpt, FileRanges, head_length};
-pub use finding::{Finding, Severity};
+pub use finding::{ArchiveFinding, ArchiveSeverity};
 pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
 pub(crate) use index::Hashing;
 pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};

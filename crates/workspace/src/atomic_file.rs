@@ -47,7 +47,7 @@ pub fn write_with(
 }
 
 /// A nameless-to-be file in `directory`, readable as the umask has it: a
-/// workspace is carried to other machines and read by other users there.
+/// workspace is transferred to other machines and read by other users there.
 pub(crate) fn draft_in(directory: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     Builder::new().prefix(prefix).permissions(Permissions::from_mode(0o666)).tempfile_in(directory)
 }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_the_way_is_named_and_kept() {
+    fn a_directory_at_the_path_is_named_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image.json");
         fs::create_dir_all(path.join("theirs")).unwrap();

@@ -32,7 +32,7 @@ enum AuditEvent<'a> {
     Image(&'a AuditedImage),
     /// A manifest or a tag was deleted from a target.
     Deleted(&'a AuditedDeletion),
-    /// A manifest or a tag could not be deleted; the response tells why.
+    /// A manifest or a tag could not be deleted; the response has the reason.
     DeletionFailed(&'a AuditedDeletion),
     /// What was decided: about a policy, a signature, a base image.
     Note {
@@ -147,7 +147,8 @@ fn line(journaled: &JournalLine) -> Result<Option<Vec<u8>>, serde_json::Error> {
 }
 
 /// Adds to the log at `path` what the journal has and it has not: its run was killed, or the disk was
-/// full. A log that has as much as the journal stays as it is; so does one whose journal is damaged.
+/// full. A log that has as much as the journal is not changed; neither is one whose journal is
+/// damaged.
 pub(crate) fn complete(path: &Path, journal: &Path) -> Result<(), DiskError> {
     let Ok(events) = JournalReader::new(journal).read() else { return Ok(()) };
     let lines: Result<Vec<_>, _> =

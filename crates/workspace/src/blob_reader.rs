@@ -19,7 +19,7 @@ pub(crate) struct Extent {
 }
 
 /// The content of a blob. Files are shared and read by position, so that many
-/// readers can be open at once and each costs next to nothing.
+/// readers can be open at once and each takes almost no memory.
 #[derive(Debug, Clone)]
 pub struct BlobReader {
     extents: Arc<[Extent]>,
@@ -44,7 +44,7 @@ impl BlobReader {
     }
 
     /// Reads all that is left and returns the digest of it: every check of stored content against its
-    /// digest is this one. `moved` is told how many bytes each step read.
+    /// digest is this one. `moved` is called with the bytes that each step read.
     pub fn hash(&mut self, moved: &dyn Fn(u64)) -> io::Result<Digest> {
         let left = usize::try_from(self.length - self.position).unwrap_or(READ_AT_ONCE);
         let mut buffer = vec![0; left.clamp(1, READ_AT_ONCE)];

@@ -1,7 +1,7 @@
 //! The blob store: content by digest, shared by all images of a workspace.
 //!
 //! A name under `sha256/` appears only when its content is whole and hashed.
-//! Nothing is synced file by file, which would cost a factor; a workspace that
+//! Nothing is synced file by file, which would take several times as long; a workspace that
 //! lost power is checked instead.
 
 use std::fs::{self, File, OpenOptions};
@@ -34,22 +34,22 @@ pub struct BlobStore {
 pub struct Adopted {
     pub blobs: u64,
     pub bytes: u64,
-    /// Blobs whose content is not what their digests say.
+    /// Blobs whose content does not match their digests.
     pub damaged: Vec<Digest>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    #[error("the content has the digest {got}, but {want} was announced")]
+    #[error("the content has the digest {got}, expected {want}")]
     Mismatch {
         want: Digest,
         got: Digest,
         /// Part of it came from an earlier run; starting from zero may help.
         resumed: bool,
     },
-    #[error("{digest} is {want} bytes long, but only {got} came")]
+    #[error("{digest}: expected {want} bytes, received only {got}")]
     Short { digest: Digest, want: u64, got: u64 },
-    #[error("{digest} is {want} bytes long, but more came")]
+    #[error("{digest}: expected {want} bytes, received more")]
     Long { digest: Digest, want: u64 },
     #[error("{digest} is being written already")]
     Busy { digest: Digest },
@@ -89,7 +89,7 @@ impl BlobStore {
     /// The length of a blob that is held.
     pub fn size(&self, digest: &Digest) -> Result<Option<u64>, DiskError> {
         let path = self.path(digest);
-        match unless_absent(fs::symlink_metadata(&path)).at("looking at", &path)? {
+        match unless_absent(fs::symlink_metadata(&path)).at("reading", &path)? {
             Some(meta) if meta.is_file() => Ok(Some(meta.len())),
             Some(_) => Err(DiskError::new("reading", &path, io::ErrorKind::AlreadyExists.into())),
             None => Ok(None),
@@ -113,7 +113,11 @@ impl BlobStore {
             .at("opening", &path)
     }
 
-    /// Reads a small blob whole, a manifest for example; larger ones are refused.
+    /// Reads a small blob into memory, a manifest for example. Does not verify its digest.
+    ///
+    /// # Errors
+    ///
+    /// The blob does not exist, cannot be read, or is larger than `limit`.
     pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, DiskError> {
         let mut bytes = Vec::new();
         let path = self.path(digest);
@@ -126,6 +130,10 @@ impl BlobStore {
     }
 
     /// Stores `bytes`, which must have the digest `want`.
+    ///
+    /// # Errors
+    ///
+    /// [`BlobError::Mismatch`] if the digest is another one; the disk cannot be written to.
     pub fn put(&self, want: &Digest, bytes: &[u8]) -> Result<(), BlobError> {
         let got = Digest::of(bytes);
         if got != *want {
@@ -167,8 +175,8 @@ impl BlobStore {
         Ok(true)
     }
 
-    /// Takes everything over that the cache of oc-mirror v2 has. `progress` is told the bytes of each
-    /// blob; returning false from it ends the work.
+    /// Takes over everything in the cache of oc-mirror v2. `progress` is called with the bytes of
+    /// each blob; returning false from it ends the work.
     pub fn adopt_all(&self, progress: &(dyn Fn(u64) -> bool + Sync)) -> Result<Adopted, BlobError> {
         let Some(cache) = &self.cache else { return Ok(Adopted::default()) };
         let digests = cache.digests()?;
@@ -222,7 +230,7 @@ impl BlobStore {
         Ok(())
     }
 
-    /// Removes a blob whose content is not what its digest says, so that it is fetched again.
+    /// Removes a blob whose content does not match its digest, so that it is fetched again.
     pub fn remove(&self, digest: &Digest) -> Result<(), DiskError> {
         let path = self.path(digest);
         unless_absent(fs::remove_file(&path)).at("removing", &path)?;
@@ -243,6 +251,11 @@ impl BlobStore {
     /// written past the page cache.
     pub fn begin_unread(&self, digest: &Digest, size: u64) -> Result<PartialBlob, BlobError> {
         Ok(self.begin(digest, size)?.past_page_cache())
+    }
+
+    /// Whether there is a part of a download.
+    pub fn has_partial(&self, digest: &Digest) -> bool {
+        self.partial_path(digest).exists()
     }
 
     /// Opens what there is of a download for reading.
@@ -340,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_of_another_length_is_not_held_and_is_written_anew() {
+    fn a_blob_of_another_length_is_not_held_and_is_written_again() {
         let (_dir, store) = store();
         let digest = Digest::of(b"hello");
         store.put(&digest, b"hello").unwrap();

@@ -25,7 +25,7 @@ const MAX_LINE: u64 = 4096;
 /// A process that sends nothing does not block the others for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What another process asks for.
+/// What another process requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ControlRequest {

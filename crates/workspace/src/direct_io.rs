@@ -2,9 +2,9 @@
 //!
 //! Content of a mirror is written once and read once or not at all, and is larger than memory:
 //! copying it into the page cache and evicting it again costs more processor time than hashing it.
-//! Writes and reads happen on a thread of their own, in large aligned blocks, so that hashing goes on
-//! meanwhile. Where the filesystem cannot do this, or the disk is slow and the page cache helps,
-//! files are written and read as usual.
+//! Writes and reads happen on a thread of their own, in large aligned blocks, so that hashing
+//! continues meanwhile. Where the filesystem cannot do this, or the disk is slow and the page cache
+//! helps, files are written and read as usual.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,13 +19,13 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-/// Files from this size on are worth a thread.
+/// Files from this size on get a thread.
 pub(crate) const LARGE: u64 = 4 << 20;
 /// What every filesystem accepts for addresses, offsets and lengths.
 const ALIGNMENT: usize = 4096;
 /// Below this rate, in bytes per second, the page cache is the better place for a burst.
 const SLOW: u64 = 400 << 20;
-/// So many writes tell how fast a disk is.
+/// The number of writes by which the speed of a disk is measured.
 const TRIAL: u64 = 64;
 
 /// Memory that starts at a multiple of the alignment.
@@ -89,7 +89,7 @@ impl Pace {
     }
 }
 
-/// Whether writes past the page cache turned out to be slow.
+/// Whether writes past the page cache were measured to be slow.
 pub(crate) fn is_slow() -> bool {
     PACE.is_slow()
 }

@@ -27,7 +27,7 @@ impl DiskError {
     }
 }
 
-/// What a person can do about it; empty where the reason says enough.
+/// What a user can do about it; empty where the reason is sufficient.
 fn remedy(kind: io::ErrorKind) -> &'static str {
     use io::ErrorKind::{
         AlreadyExists, DirectoryNotEmpty, FileTooLarge, IsADirectory, NotADirectory,

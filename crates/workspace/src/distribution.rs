@@ -33,7 +33,7 @@ pub use tar_files::{TarFiles, TarProblem};
 pub use working_dir::{V2History, V2WorkingDir};
 pub use write::{V2Archive, V2ArchiveError, V2Request};
 
-/// Caches and archives of oc-mirror v2, asked in the order in which they were added.
+/// Caches and archives of oc-mirror v2, searched in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct Distribution {
     sources: Vec<Source>,

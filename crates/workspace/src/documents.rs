@@ -2,8 +2,8 @@
 //! of what a release consists of.
 //!
 //! A document has the name under which users find it below `working-dir`. Its
-//! content is a blob like all content, and travels in every archive, so that
-//! the other side can select again without asking anyone.
+//! content is a blob like all content, and is in every archive, so that
+//! the other side can select again without any request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ pub struct Document {
     pub saved: Timestamp,
 }
 
-/// What `working-dir/internal/documents.json` says.
+/// The content of `working-dir/internal/documents.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Listed {
     version: u32,
@@ -153,7 +153,7 @@ impl Holdings {
         Ok(distribution.document(name).at("reading the document", Path::new(name))?)
     }
 
-    /// The names of all documents that are at hand.
+    /// The names of all available documents.
     pub fn document_names(&self) -> Result<BTreeSet<String>, DocumentError> {
         let mut names: BTreeSet<String> = self.document_list()?.into_keys().collect();
         names.extend(self.distribution().into_iter().flat_map(Distribution::document_names));

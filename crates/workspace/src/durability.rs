@@ -1,15 +1,15 @@
-//! What a power cut may have spoiled.
+//! Recovery of content that a power failure may have damaged.
 //!
-//! To sync every blob and record as it is written would cost a factor. Instead
+//! To sync every blob and record as it is written would take several times as long. Instead
 //! a marker is on the disk from the first write on, and one sync of the whole
-//! filesystem takes it away. A marker of an earlier boot means that the last
+//! filesystem removes it. A marker of an earlier boot means that the last
 //! writes may be lost in part: what was written since is hashed again before it
 //! is trusted. A marker of this boot means nothing: the system still has all
 //! that was written.
 //!
 //! The sync is for long runs, to which it adds little and which would be long
 //! to hash again. For a short run it would take longer than the run itself, so
-//! its marker stays, for a later run to find if power goes.
+//! its marker stays, for a later run to find after a power failure.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +21,7 @@ use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::archive::{Archives, Finding, Severity};
+use crate::archive::{ArchiveFinding, ArchiveSeverity, Archives};
 use crate::atomic_file::{self, Durability};
 use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError, unless_absent};
@@ -38,7 +38,7 @@ const WORTH_A_SYNC: Duration = Duration::from_secs(30);
 pub(crate) struct Boot(String);
 
 impl Boot {
-    /// Where the system does not tell, every start looks like another one:
+    /// If the boot id is unavailable, every start counts as another one:
     /// too much is checked, never too little.
     pub(crate) fn current() -> Self {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -55,11 +55,11 @@ impl Boot {
 pub struct Recovery {
     /// Blobs that were hashed again.
     pub checked: usize,
-    /// Those that were spoiled, and are gone now.
+    /// Those that were damaged, and were removed.
     pub blobs_removed: Vec<Digest>,
-    /// Records of images that are no longer whole. They are mirrored anew.
+    /// Records of images that are no longer whole. They are mirrored again.
     pub records_removed: Vec<PathBuf>,
-    /// Runs whose archive is no longer whole. What they carried is archived anew.
+    /// Runs whose archive is no longer whole. What they contained is archived again.
     pub archives_removed: Vec<u64>,
 }
 
@@ -128,7 +128,7 @@ impl Workspace {
             let whole = match stored {
                 Ok(stored) => self.is_whole(&stored.image)?,
                 Err(RecordError::Unreadable { .. } | RecordError::Empty { .. }) => false,
-                // Not spoiled by us: whoever reads it says what is wrong.
+                // Not damaged by a power failure: the next reader reports what is wrong.
                 Err(_) => true,
             };
             if !whole {
@@ -136,13 +136,13 @@ impl Workspace {
                 recovery.records_removed.push(path);
             }
         }
-        recovery.archives_removed = self.unseal_spoiled(since)?;
+        recovery.archives_removed = self.unseal_damaged(since)?;
         Ok(recovery)
     }
 
-    /// Forgets archives that were sealed since and are not what they should be.
-    /// Files that were carried away cannot be looked at and count as delivered.
-    fn unseal_spoiled(&self, since: SystemTime) -> Result<Vec<u64>, DiskError> {
+    /// Forgets archives that were sealed since and are damaged.
+    /// Files that were moved elsewhere cannot be checked and count as delivered.
+    fn unseal_damaged(&self, since: SystemTime) -> Result<Vec<u64>, DiskError> {
         let mut suspects = Vec::new();
         for sealed in self.sealed_runs()? {
             let path = self.sealed_path(sealed.run);
@@ -158,12 +158,12 @@ impl Workspace {
         for sealed in suspects {
             let files: Vec<PathBuf> =
                 sealed.chunks.iter().map(|chunk| self.chunk_path(chunk.number)).collect();
-            let spoiled = |finding: &Finding| {
-                finding.severity() == Severity::Damaged
+            let damaged = |finding: &ArchiveFinding| {
+                finding.severity() == ArchiveSeverity::Damaged
                     && finding.files().iter().any(|file| files.iter().any(|own| own == file))
             };
-            if findings.iter().any(spoiled) {
-                // The seal first: without it the files are nobody's.
+            if findings.iter().any(damaged) {
+                // The seal first: without it the files belong to no run.
                 let seal = self.sealed_path(sealed.run);
                 fs::remove_file(&seal).at("removing", &seal)?;
                 for file in files {
@@ -175,7 +175,7 @@ impl Workspace {
         Ok(removed)
     }
 
-    /// Whether everything a record says is held is there, by length.
+    /// Whether everything that a record lists as held exists, by length.
     pub(crate) fn is_whole(&self, record: &ImageRecord) -> Result<bool, DiskError> {
         let manifests = record.tree.all_manifests().map(|node| (node.digest, node.size));
         let blobs = if record.blobs_held { record.tree.blobs() } else { Default::default() };
@@ -219,8 +219,8 @@ mod tests {
         Boot(name.to_owned())
     }
 
-    /// A workspace with two images, one of whose layers a power cut spoiled.
-    fn spoiled() -> (tempfile::TempDir, Workspace, [ImageRecord; 2]) {
+    /// A workspace with two images, one of whose layers a power cut damaged.
+    fn damaged() -> (tempfile::TempDir, Workspace, [ImageRecord; 2]) {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         assert_eq!(workspace.begin_writing(&boot("first")).unwrap(), None);
@@ -234,8 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn after_a_power_cut_spoiled_blobs_and_their_images_are_forgotten() {
-        let (_dir, workspace, [good, bad]) = spoiled();
+    fn after_a_power_cut_damaged_blobs_and_their_images_are_forgotten() {
+        let (_dir, workspace, [good, bad]) = damaged();
         let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
         // Two manifests, two configs, two layers.
         assert_eq!(recovery.checked, 6);
@@ -243,33 +243,33 @@ mod tests {
         assert_eq!(recovery.records_removed.len(), 1);
         assert_eq!(workspace.record(&good.origin).unwrap(), Some(good));
         assert_eq!(workspace.record(&bad.origin).unwrap(), None);
-        // Repaired once; this boot's own marker asks for nothing.
+        // Repaired once; this boot's own marker requires nothing.
         assert_eq!(workspace.begin_writing(&boot("second")).unwrap(), None);
     }
 
     #[test]
     fn after_a_killed_process_nothing_is_hashed() {
-        let (_dir, workspace, _) = spoiled();
+        let (_dir, workspace, _) = damaged();
         assert_eq!(workspace.begin_writing(&boot("first")).unwrap(), None);
     }
 
     #[test]
     fn after_a_clean_end_nothing_is_hashed_on_another_boot() {
-        let (_dir, workspace, _) = spoiled();
+        let (_dir, workspace, _) = damaged();
         workspace.end_writing(WORTH_A_SYNC).unwrap();
         assert_eq!(workspace.begin_writing(&boot("second")).unwrap(), None);
     }
 
     #[test]
     fn a_short_run_is_not_synced_and_so_is_checked_on_another_boot() {
-        let (_dir, workspace, _) = spoiled();
+        let (_dir, workspace, _) = damaged();
         workspace.end_writing(WORTH_A_SYNC / 2).unwrap();
         let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
         assert_eq!(recovery.blobs_removed, [Digest::of(b"bad")]);
     }
 
     #[test]
-    fn an_archive_that_a_power_cut_spoiled_is_forgotten_and_made_anew() {
+    fn an_archive_that_a_power_cut_damaged_is_forgotten_and_written_again() {
         for spoil in [true, false] {
             let dir = tempfile::tempdir().unwrap();
             let workspace = Workspace::open(dir.path());
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_process_killed_before_the_power_went_does_not_hide_what_it_wrote() {
-        let (_dir, workspace, _) = spoiled();
+        let (_dir, workspace, _) = damaged();
         let marker = workspace.marker();
         let written = fs::metadata(&marker).unwrap().modified().unwrap();
         workspace.begin_writing(&boot("first")).unwrap();
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn records_cut_short_and_blobs_whose_names_were_lost_are_noticed() {
-        let (_dir, workspace, [good, bad]) = spoiled();
+        let (_dir, workspace, [good, bad]) = damaged();
         fs::write(workspace.layout_of(&good.origin).join("image.json"), b"").unwrap();
         fs::remove_file(workspace.blobs().path(&Digest::of(b"bad"))).unwrap();
         let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
@@ -318,8 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_that_is_itself_spoiled_counts_as_a_power_cut() {
-        let (_dir, workspace, _) = spoiled();
+    fn a_marker_that_is_itself_damaged_counts_as_a_power_cut() {
+        let (_dir, workspace, _) = damaged();
         fs::write(workspace.marker(), b"").unwrap();
         // Its time is now, within the step that filesystems keep.
         let recovery = workspace.begin_writing(&boot("first")).unwrap().unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_was_synced_before_is_not_hashed_again() {
-        let (_dir, workspace, _) = spoiled();
+        let (_dir, workspace, _) = damaged();
         let old = SystemTime::now() - Duration::from_secs(3600);
         for entry in fs::read_dir(workspace.blobs().root().join("sha256")).unwrap() {
             File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();

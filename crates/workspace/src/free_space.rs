@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// A filesystem that cannot be asked.
+/// The system does not report the free space of the filesystem.
 pub fn free_space(path: &Path) -> io::Result<u64> {
     filesystem(path).map(|filesystem| filesystem.free)
 }
@@ -25,10 +25,10 @@ pub struct Filesystem {
 ///
 /// # Errors
 ///
-/// A filesystem that cannot be asked.
+/// The system does not report the free space of the filesystem.
 pub fn filesystem(path: &Path) -> io::Result<Filesystem> {
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    // The empty path stands above every relative one.
+    // The empty path is an ancestor of every relative one.
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     let about = rustix::fs::statvfs(existing)?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);

@@ -5,8 +5,8 @@
 //! their record and layouts; images that no run mentions are left alone. Lists of releases and
 //! files of catalogs stay: they are small, and deleting from a target selects by them.
 //!
-//! Records go before content, with a sync in between, so that neither a kill nor a power cut leaves
-//! a record whose content is gone.
+//! Records are removed before content, with a sync in between, so that neither a kill nor a power
+//! cut leaves a record without content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn old_files_of_ours_go_and_those_of_others_stay() {
+    fn old_files_of_ours_are_removed_and_those_of_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("cluster-resources");
         replace_generated(&out, &files(&["idms.yaml", "itms.yaml"])).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_on_the_way_replaces_nothing() {
+    fn a_failure_in_between_replaces_nothing() {
         let dir = tempfile::tempdir().unwrap();
         replace_generated(dir.path(), &files(&["a", "b"])).unwrap();
         fs::write(dir.path().join("in-the-way"), b"x").unwrap();

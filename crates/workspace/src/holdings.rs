@@ -11,16 +11,16 @@ use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError};
 use crate::distribution::Distribution;
 use crate::identity::Identity;
+use crate::image_directory::ImageDirectory;
 use crate::merge::merged;
-use crate::place::Place;
 use crate::{RecordError, Workspace};
 
-/// One lookup over everything that is at hand.
+/// One lookup over all available content.
 #[derive(Debug)]
 pub struct Holdings {
     workspace: Option<Workspace>,
     archives: Option<Archives>,
-    /// Archives and caches of oc-mirror v2; asked last.
+    /// Archives and caches of oc-mirror v2; searched last.
     distribution: Option<Distribution>,
     /// Of the workspace, if it has one.
     identity: Option<Identity>,
@@ -74,7 +74,7 @@ impl Holdings {
         self.workspace.as_ref()
     }
 
-    /// Frees what archives tell of their images; their blobs stay at hand.
+    /// Frees the records of images in archives; their blobs stay available.
     pub fn forget_images(&mut self) {
         if let Some(archives) = &mut self.archives {
             archives.forget_images();
@@ -83,7 +83,7 @@ impl Holdings {
 
     /// All images, sorted by where a workspace has them.
     pub fn records(&self) -> Result<Vec<ImageRecord>, RecordError> {
-        let mut records: BTreeMap<Place, ImageRecord> = BTreeMap::new();
+        let mut records: BTreeMap<ImageDirectory, ImageRecord> = BTreeMap::new();
         if let Some(workspace) = &self.workspace {
             let mut stored = workspace.records()?;
             while let Some((_, next)) = stored.next_stored() {
@@ -91,12 +91,12 @@ impl Holdings {
                 let archived = self.archived(&next.image.origin);
                 let here = self.usable(Some((next.image, next.saved)));
                 if let Some(record) = choose(here, archived) {
-                    records.insert(Place::of(&record.origin), record);
+                    records.insert(ImageDirectory::of(&record.origin), record);
                 }
             }
         }
         for image in self.archives.iter().flat_map(Archives::images) {
-            let place = Place::of(&image.origin);
+            let place = ImageDirectory::of(&image.origin);
             if !records.contains_key(&place)
                 && let Some((record, _)) = self.archived(&image.origin)
             {
@@ -145,7 +145,7 @@ impl Holdings {
     }
 
     /// What all archives together have of an image: each holds the platforms
-    /// that the configuration of its run asked for.
+    /// that the configuration of its run selected.
     fn archived(&self, origin: &Origin) -> Option<(ImageRecord, Archived)> {
         let records = self.archives.as_ref()?.records(origin);
         let records = records.map(|(record, run)| {
@@ -155,7 +155,7 @@ impl Holdings {
     }
 
     /// Whether an archive was written by the workspace that is here, and not by a later state of it
-    /// that was lost with a restored backup. Clocks are not asked: they may have been set back.
+    /// that was lost with a restored backup. Clocks are not used: they may have been set back.
     pub(crate) fn is_own(&self, run: &RunArchive) -> bool {
         let own = self.identity.as_ref();
         own.is_some_and(|own| own.id == run.index.workspace && run.index.run <= own.last_run)

@@ -24,8 +24,8 @@ pub struct WorkspaceIdError(String);
 /// misread a workspace.
 const FORMAT: u32 = 1;
 
-/// What `working-dir/internal/workspace.json` says. Numbers are given out
-/// once, even when what they were for is gone.
+/// The content of `working-dir/internal/workspace.json`. Numbers are assigned
+/// once, even when the run no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Identity {

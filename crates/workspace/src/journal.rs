@@ -68,7 +68,7 @@ pub enum JournalEvent {
     Image(AuditedImage),
     /// A manifest or a tag was deleted from a target.
     Deleted(AuditedDeletion),
-    /// A manifest or a tag could not be deleted; the response tells why.
+    /// A manifest or a tag could not be deleted; the response has the reason.
     DeletionFailed(AuditedDeletion),
     /// What was decided: about a policy, a signature, a base image.
     Note {

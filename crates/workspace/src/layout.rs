@@ -16,7 +16,7 @@ use crate::disk_error::{At, DiskError};
 pub(crate) enum Linked {
     Yes,
     /// The filesystem has no symbolic links. The layout is read by tools that
-    /// are told where the blobs are: `skopeo --shared-blob-dir DIR/blobs`.
+    /// get the directory of blobs: `skopeo --shared-blob-dir DIR/blobs`.
     Unsupported,
 }
 
@@ -63,7 +63,7 @@ fn index(record: &ImageRecord) -> Index<'static> {
     Index { schema_version: 2, media_type: MediaType::OCI_INDEX, manifests: [image] }
 }
 
-/// `../…/blobs`: relative, so that a workspace can be carried elsewhere.
+/// `../…/blobs`: relative, so that a workspace can be moved elsewhere.
 fn blobs_seen_from(place: &Path) -> PathBuf {
     let up = std::iter::repeat_n("..", place.components().count());
     up.chain(["blobs"]).collect()
@@ -82,7 +82,7 @@ fn link_blobs(directory: &Path, target: &Path, link: Link<'_>) -> Result<Linked,
     }
 }
 
-/// What filesystems without symbolic links answer: FAT and exFAT say EPERM.
+/// Whether this is the error of a filesystem without symbolic links: FAT and exFAT return EPERM.
 pub(crate) fn has_no_links(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unsupported = [Errno::PERM, Errno::NOTSUP, Errno::OPNOTSUPP, Errno::NOSYS];
@@ -123,7 +123,7 @@ mod tests {
             let seen = skopeo(&["inspect", &layout]);
             assert_eq!(seen["Digest"], record.tree.root().digest.to_string());
             assert_eq!(seen["Layers"][0], oci::Digest::of(b"layer").to_string());
-            // By the tag that the annotation names; skopeo looks for those of
+            // By the tag that the annotation names; skopeo searches for those of
             // OCI manifests only.
             if media_type == MediaType::OCI_MANIFEST {
                 skopeo(&["inspect", &format!("{layout}:1")]);

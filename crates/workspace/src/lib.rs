@@ -3,18 +3,18 @@
 //! ```text
 //! DIR/mirror_000001.tar …      archives
 //! DIR/blobs/sha256/<hex>       content, shared by all images; manifests too
-//! DIR/blobs/partial/<hex>      downloads under way
+//! DIR/blobs/partial/<hex>      unfinished downloads
 //! DIR/images/<host>/<repository>/_tags/<tag>/  and  …/_digests/sha256-<hex>[.<tag>]/
 //!                              one OCI layout per image, with its record
 //! DIR/releases-cache/<release>/  and  DIR/release-images/<release>/<component>/
-//!                              releases as people look for them
+//!                              releases as users search for them
 //! DIR/operator-index-cache/<catalog>/<tag-platform>/configs/  and
 //! DIR/operator-images/<package>/<bundle>/<image>/
-//!                              operators as people look for them
+//!                              operators as users search for them
 //! DIR/working-dir/             logs, run records, documents, generated files
 //! ```
 //!
-//! Synchronous throughout: whoever needs async calls it from blocking threads.
+//! Synchronous throughout: async callers use blocking threads.
 //! Names become visible when their content is complete, so a reader needs no
 //! lock; a writer holds the one [`Lock`].
 
@@ -34,13 +34,13 @@ mod gc;
 mod generated;
 mod holdings;
 mod identity;
+mod image_directory;
 mod journal;
 mod layout;
 mod lock;
 mod merge;
 mod operator_layout;
 mod partial_blob;
-mod place;
 mod records;
 mod redact;
 mod release_layout;
@@ -64,10 +64,10 @@ pub use gc::{GarbageError, GarbagePlan};
 pub use generated::replace_generated;
 pub use holdings::Holdings;
 pub use identity::{WorkspaceId, WorkspaceIdError};
+pub use image_directory::ImageDirectory;
 pub use journal::{Journal, JournalError, JournalEvent, JournalLine, JournalReader, RunOrigin};
 pub use lock::{Holder, Lock, LockError};
 pub use partial_blob::PartialBlob;
-pub use place::Place;
 pub use records::{RecordError, Records};
 pub use redact::{redact_arguments, redact_urls};
 pub use run_progress::RunProgress;

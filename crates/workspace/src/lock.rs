@@ -1,8 +1,8 @@
 //! One writer per workspace.
 //!
 //! The lock is advisory and belongs to the process: it is free the moment the
-//! process is gone, however it went. Readers take none. What they see under a
-//! name is whole, and a lock could not be taken on a read-only medium anyway.
+//! process ends, for whatever reason. Readers take none. What they see under a
+//! name is complete, and a lock could not be taken on a read-only medium anyway.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -17,12 +17,12 @@ use crate::Workspace;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::redact::redact_arguments;
 
-/// A reader that asks who holds the lock touches it for an instant; a writer
-/// tries again after such a collision.
+/// A reader that checks who holds the lock takes it for an instant; a writer
+/// retries after such a collision.
 const ATTEMPTS: u32 = 5;
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// The right to write to a workspace; given back when dropped.
+/// The right to write to a workspace; released when dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -46,14 +46,18 @@ pub enum LockError {
     )]
     Held { workspace: PathBuf, holder: Holder },
     #[error("the workspace {} is in use by another process (wait until it ends, use --wait, or use another directory)", workspace.display())]
-    HeldBySomebody { workspace: PathBuf },
+    HeldByUnknown { workspace: PathBuf },
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
 
 impl Workspace {
     /// Makes this process the only writer. `arguments` is its command line,
-    /// which others are shown.
+    /// which is reported to other processes, without credentials.
+    ///
+    /// # Errors
+    ///
+    /// Another process holds the lock, or the directory cannot be written to.
     pub fn lock(&self, arguments: &[String]) -> Result<Lock, LockError> {
         let path = self.lock_path();
         let directory = self.working_dir();
@@ -65,7 +69,7 @@ impl Workspace {
             let workspace = self.root().to_owned();
             return Err(match read_holder(&path) {
                 Some(holder) => LockError::Held { workspace, holder },
-                None => LockError::HeldBySomebody { workspace },
+                None => LockError::HeldByUnknown { workspace },
             });
         }
         let holder = Holder {
@@ -87,7 +91,7 @@ impl Workspace {
     ) -> Result<Lock, LockError> {
         loop {
             match self.lock(arguments) {
-                Err(error @ (LockError::Held { .. } | LockError::HeldBySomebody { .. })) => {
+                Err(error @ (LockError::Held { .. } | LockError::HeldByUnknown { .. })) => {
                     if !wait(&error) {
                         return Err(error);
                     }
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_told_who_is_the_first() {
+    fn a_second_writer_gets_the_holder_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let words = ["oc-mirror", "--src-creds=me:secret", "file:///data"];
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_a_killed_process_left_holds_nobody_off() {
+    fn the_text_a_killed_process_left_blocks_no_writer() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let gone = Holder {
@@ -217,7 +221,7 @@ mod tests {
         let workspace = Workspace::open(dir.path());
         let _lock = workspace.lock(&[]).unwrap();
         fs::write(workspace.lock_path(), b"").unwrap();
-        assert!(matches!(workspace.lock(&[]), Err(LockError::HeldBySomebody { .. })));
+        assert!(matches!(workspace.lock(&[]), Err(LockError::HeldByUnknown { .. })));
     }
 
     #[test]
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_of_the_directory_is_named() {
+    fn a_file_at_the_path_of_the_directory_is_named() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("working-dir"), b"theirs").unwrap();
         let error = Workspace::open(dir.path()).lock(&[]).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Joins what two runs know of one image. Pure.
+//! Joins the records of two runs of one image. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use oci::Digest;
 /// The record to keep when `new` is saved over `held`, both of one origin.
 ///
 /// With the same root, nothing that one of them has is lost: another
-/// configuration may have asked for other platforms. With another root (a tag
+/// configuration may have selected other platforms. With another root (a tag
 /// that moved) only the new one is left, under all names. `order` is the
 /// root's own list of manifests.
 pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> ImageRecord {
@@ -53,7 +53,7 @@ pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> I
     }
 }
 
-/// A tag holds one manifest at a time; referrers are told apart by theirs.
+/// A tag holds one manifest at a time; referrers are distinguished by theirs.
 pub(crate) fn same_attachment(a: &Attachment, b: &Attachment) -> bool {
     let first = |attachment: &Attachment| attachment.manifests.first().map(|node| node.digest);
     a.subject == b.subject && a.tag == b.tag && (a.tag.is_some() || first(a) == first(b))

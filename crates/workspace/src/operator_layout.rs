@@ -18,7 +18,7 @@ use crate::layout::has_no_links;
 
 const CACHE: &str = "operator-index-cache";
 const IMAGES: &str = "operator-images";
-/// Beside the files, of which image they are. Written last, so that it tells of all of them.
+/// Beside the files, of which image they are. Written last, so that it covers all of them.
 const DIGEST: &str = "digest";
 
 impl Workspace {
@@ -33,8 +33,9 @@ impl Workspace {
         self.lay_out(&[IMAGES, package, bundle, image], record)
     }
 
-    /// Keeps the files of the catalog `name`, below `folder`, which stands for a tag and a platform.
-    /// Those of another image, by its `digest`, are replaced once the new ones are complete.
+    /// Keeps the files of the catalog `name`, below `folder`, which is named after a tag and a
+    /// platform. Those of another image, by its `digest`, are replaced once the new ones are
+    /// complete.
     pub fn save_index<'f>(
         &self,
         name: &str,

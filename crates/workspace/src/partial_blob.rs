@@ -1,4 +1,4 @@
-//! A blob under way: written as it arrives, kept when it is cut off.
+//! An unfinished blob: written as it arrives, kept when the transfer is interrupted.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -85,7 +85,7 @@ impl PartialBlob {
         self
     }
 
-    /// Writes the same bytes to a place in an archive. If that fails, the blob arrives all the same.
+    /// Writes the same bytes to a place in an archive. If that fails, the blob is still stored.
     pub(crate) fn with_copy(mut self, copy: StagedBlob) -> Self {
         self.copy = Some(copy);
         self
@@ -107,7 +107,7 @@ impl PartialBlob {
         }
     }
 
-    /// How many bytes are here: where the sender has to go on.
+    /// How many bytes are here: where the sender has to continue.
     pub fn offset(&self) -> u64 {
         self.hasher.length()
     }
@@ -184,7 +184,7 @@ impl PartialBlob {
         }
     }
 
-    /// The digest of all bytes, which must all be here. The file stays as it is.
+    /// The digest of all bytes, which must all be here. The file is not changed.
     pub fn digest(mut self) -> Result<Digest, BlobError> {
         self.flush()?;
         let got = self.offset();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_download_goes_on_where_it_stopped() {
+    fn an_interrupted_download_continues_where_it_stopped() {
         let (_dir, store, digest) = store();
         let mut first = store.begin(&digest, TEXT.len() as u64).unwrap();
         assert_eq!(first.offset(), 0);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_download_with_a_wrong_start_is_dropped_and_says_so() {
+    fn a_resumed_download_with_a_wrong_start_is_dropped_and_reported() {
         let (_dir, store, digest) = store();
         fs::create_dir_all(store.root().join("partial")).unwrap();
         fs::create_dir_all(store.root().join("sha256")).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_left_over_longer_than_the_blob_is_started_anew() {
+    fn a_left_over_longer_than_the_blob_is_started_again() {
         let (_dir, store, digest) = store();
         store.begin(&digest, 100).unwrap().write(&[b'x'; 50]).unwrap();
         assert_eq!(store.begin(&digest, TEXT.len() as u64).unwrap().offset(), 0);

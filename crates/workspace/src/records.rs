@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
 use crate::disk_error::{At, DiskError, unless_absent};
+use crate::image_directory::ImageDirectory;
 use crate::layout::{self, Linked};
 use crate::merge::merged;
-use crate::place::Place;
 
 /// The record's file in an image's layout.
 pub(crate) const FILE: &str = "image.json";
@@ -23,7 +23,7 @@ pub(crate) const FILE: &str = "image.json";
 const MAX_BYTES: u64 = 64 << 20;
 const VERSION: u32 = 1;
 
-/// A record as it is on disk.
+/// A record on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     version: u32,
@@ -37,7 +37,7 @@ pub enum RecordError {
     Unreadable { path: PathBuf, source: serde_json::Error },
     #[error("{} was written by a newer version of oc-mirror (format {version}): use that one", path.display())]
     Newer { path: PathBuf, version: u32 },
-    #[error("{} holds {holds}, which does not belong there (this filesystem may take upper and lower case for the same; use another, or mirror {wanted} under another name)", path.display())]
+    #[error("{} holds {holds}, which does not belong there (this filesystem may not distinguish upper and lower case; use another, or mirror {wanted} under another name)", path.display())]
     Clash { path: PathBuf, holds: Box<Origin>, wanted: Box<Origin> },
     #[error("the record of {origin} names no manifest")]
     Empty { origin: Box<Origin> },
@@ -48,13 +48,18 @@ pub enum RecordError {
 impl Workspace {
     /// Saves that an image is held, joined with what is known of it. All its
     /// manifests must be in the blob store by now; its blobs too, when the
-    /// record says so. One caller at a time per image.
+    /// record states that. One caller at a time per image.
+    ///
+    /// # Errors
+    ///
+    /// The record has no manifest, another image has the same path on this filesystem, or the disk
+    /// cannot be written to.
     pub fn save_record(&self, record: &ImageRecord) -> Result<(), RecordError> {
         check(record)?;
-        let place = Place::of(&record.origin);
+        let place = ImageDirectory::of(&record.origin);
         let record = match self.stored(&place)? {
             None => record.clone(),
-            Some(held) if Place::of(&held.image.origin) != place => {
+            Some(held) if ImageDirectory::of(&held.image.origin) != place => {
                 return Err(RecordError::Clash {
                     path: self.root().join(place.as_path()),
                     holds: Box::new(held.image.origin),
@@ -87,7 +92,11 @@ impl Workspace {
         Ok(())
     }
 
-    /// What is held of the image from `origin`.
+    /// What is held of the image from `origin`; `None` if there is no record of it.
+    ///
+    /// # Errors
+    ///
+    /// The record exists and cannot be read, or a newer version of oc-mirror wrote it.
     pub fn record(&self, origin: &Origin) -> Result<Option<ImageRecord>, RecordError> {
         Ok(self.record_with_time(origin)?.map(|(record, _)| record))
     }
@@ -97,10 +106,11 @@ impl Workspace {
         &self,
         origin: &Origin,
     ) -> Result<Option<(ImageRecord, Timestamp)>, RecordError> {
-        let place = Place::of(origin);
-        let stored = self.stored(&place)?.filter(|held| Place::of(&held.image.origin) == place);
-        let asked = |image| ImageRecord { origin: origin.clone(), ..image };
-        Ok(stored.map(|held| (asked(held.image), held.saved)))
+        let place = ImageDirectory::of(origin);
+        let stored =
+            self.stored(&place)?.filter(|held| ImageDirectory::of(&held.image.origin) == place);
+        let with_origin = |image| ImageRecord { origin: origin.clone(), ..image };
+        Ok(stored.map(|held| (with_origin(held.image), held.saved)))
     }
 
     /// All images that are held, sorted by where they are, one at a time.
@@ -113,14 +123,14 @@ impl Workspace {
 
     /// The directory of an image's layout.
     pub fn layout_of(&self, origin: &Origin) -> PathBuf {
-        self.root().join(Place::of(origin).as_path())
+        self.root().join(ImageDirectory::of(origin).as_path())
     }
 
-    fn stored(&self, place: &Place) -> Result<Option<Stored>, RecordError> {
+    fn stored(&self, place: &ImageDirectory) -> Result<Option<Stored>, RecordError> {
         load(&self.root().join(place.as_path()).join(FILE))
     }
 
-    /// The manifests that an index lists; none if it is no index or not here.
+    /// The manifests that an index lists; none if it is not an index or not here.
     fn children_of(&self, root: &Digest) -> Vec<Digest> {
         let bytes = self.blobs().read(root, MAX_MANIFEST_BYTES).ok();
         let manifest = bytes.and_then(|bytes| RawManifest::new(None, bytes).ok()?.parse().ok());
@@ -158,7 +168,7 @@ impl Records {
     }
 
     fn in_its_place(&self, path: &Path, stored: Stored) -> Result<Stored, RecordError> {
-        let own = self.root.join(Place::of(&stored.image.origin).as_path()).join(FILE);
+        let own = self.root.join(ImageDirectory::of(&stored.image.origin).as_path()).join(FILE);
         if own == path {
             return Ok(stored);
         }
@@ -308,7 +318,7 @@ mod tests {
             assert!(error.contains(wanted) && error.contains("image.json"), "{error}");
         }
         // Still the last text: another image has our place, as on a
-        // filesystem that cannot tell `a` from `A`.
+        // filesystem that does not distinguish `a` from `A`.
         assert_eq!(workspace.record(&record.origin).unwrap(), None);
         let error = workspace.save_record(&record).unwrap_err().to_string();
         assert!(error.contains("q.io/b:1") && error.contains("q.io/a:1"), "{error}");

@@ -1,6 +1,6 @@
-//! Takes credentials out of text that is kept or shown. Pure.
+//! Takes credentials out of text that is stored or printed. Pure.
 
-/// What stands where a credential was.
+/// The replacement of a credential.
 const HIDDEN: &str = "***";
 
 /// A command line without credentials: values of flags that carry some, and
@@ -27,7 +27,7 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
 /// Whether the value of `flag` is a secret.
 fn carries_secret(flag: &str) -> bool {
     let Some(name) = flag.strip_prefix("--") else { return false };
-    // `--src-no-creds` takes no value, so what follows it is no secret.
+    // `--src-no-creds` takes no value, so what follows it is not a secret.
     let secret = ["creds", "password", "token", "secret"];
     !name.contains("no-creds") && secret.iter().any(|word| name.contains(word))
 }
@@ -58,7 +58,7 @@ fn credentials_length(url: &str) -> Option<usize> {
     if let Some(at) = authority.rfind('@') {
         return Some(at);
     }
-    // A password with an unescaped slash ends what looks like the authority.
+    // A password with an unescaped slash ends the apparent authority.
     // Then no port follows the colon, and an `@` comes later that is not the
     // one of a digest.
     let (_, port) = authority.rsplit_once(':')?;

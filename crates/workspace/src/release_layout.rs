@@ -67,7 +67,7 @@ impl Workspace {
     ) -> Result<PathBuf, DiskError> {
         let place = self.place(parts)?;
         let path = self.root().join(&place);
-        // A release has hundreds of images, and most runs bring nothing new.
+        // A release has hundreds of images, and most runs add nothing new.
         let digest = record.tree.root().digest.to_string();
         let same = |text: String| text.contains(&digest);
         if !fs::read_to_string(path.join("index.json")).is_ok_and(same) {

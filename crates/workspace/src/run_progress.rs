@@ -16,7 +16,7 @@ pub struct RunProgress {
     pub stage: Option<String>,
     /// Paused by a user.
     pub is_paused: bool,
-    /// What a timetable allows now, in words.
+    /// What a timetable allows now, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<String>,
     pub is_paused_by_timetable: bool,

@@ -62,7 +62,7 @@ pub struct RunRecord {
     pub target: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<RecordedFile>,
-    /// The plan that it carried out, in the folder of plans.
+    /// The plan that it executed, in the folder of plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Digest>,
     /// What the runs before it came to; absent in records of earlier versions.
@@ -119,8 +119,8 @@ pub struct RunStart<'a> {
     pub target: Option<&'a str>,
 }
 
-/// A run under way. When it is dropped without [`Run::end`], as by a kill, its
-/// record stays `running`; whoever finds that with the lock free reads it as
+/// A run in progress. When it is dropped without [`Run::end`], as by a kill, its
+/// record stays `running`; a process that finds it so with the lock free treats it as
 /// interrupted.
 #[derive(Debug)]
 pub struct Run {
@@ -133,7 +133,7 @@ pub struct Run {
 }
 
 impl Workspace {
-    /// Starts a run: checks what a power cut may have spoiled, takes the next
+    /// Starts a run: checks what a power cut may have damaged, takes the next
     /// number, opens the audit log. Holding the lock is the caller's part.
     pub fn begin_run(&self, _lock: &Lock, start: &RunStart<'_>) -> Result<Run, DiskError> {
         // Before anything is read or changed that a newer version may have written otherwise.
@@ -153,7 +153,7 @@ impl Workspace {
         let mut identity = self.identity()?;
         let last = newest.map_or(0, |record| record.number);
         identity.last_run = identity.last_run.max(last) + 1;
-        // Nothing stands under this number yet: what a power cut takes now, it takes with it.
+        // Nothing has this number yet: a power failure loses at most the number itself.
         self.save_identity(&identity, Durability::Whole)?;
         let record = RunRecord {
             number: identity.last_run,
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_never_given_out_twice_even_when_records_are_gone() {
+    fn a_number_is_never_assigned_twice_even_without_records() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let lock = workspace.lock(&[]).unwrap();

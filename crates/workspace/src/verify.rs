@@ -12,7 +12,7 @@ use mirror_plan::{ImageRecord, Origin};
 use oci::Digest;
 
 use crate::Workspace;
-use crate::archive::{Archives, Finding, OpenError, Severity};
+use crate::archive::{ArchiveFinding, ArchiveSeverity, Archives, OpenError};
 use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::workers;
@@ -30,7 +30,7 @@ pub struct Verification {
     /// Records that cannot be read, with the reason.
     pub records: Vec<(PathBuf, String)>,
     /// What is wrong with the archives in the directory.
-    pub archives: Vec<Finding>,
+    pub archives: Vec<ArchiveFinding>,
 }
 
 /// Content that cannot be used.
@@ -83,7 +83,7 @@ pub enum VerifyError {
 impl Verification {
     /// Whether every byte is as it was written and everything recorded is there.
     pub fn is_sound(&self) -> bool {
-        let minor = |finding: &Finding| finding.severity() == Severity::Note;
+        let minor = |finding: &ArchiveFinding| finding.severity() == ArchiveSeverity::Note;
         self.damaged.is_empty() && self.records.is_empty() && self.archives.iter().all(minor)
     }
 }
@@ -94,8 +94,8 @@ impl Workspace {
         self.working_dir().is_dir() && (self.blobs().root().is_dir() || self.runs_dir().is_dir())
     }
 
-    /// Checks all content, records and archives. `progress` is told from several threads how many
-    /// bytes of how many are done.
+    /// Checks all content, records and archives. `progress` is called from several threads with the
+    /// bytes that are done and their total.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::BlobStore;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::distribution::Cache;
 
-/// A workspace on disk. Opening one reads and writes nothing: what is not
-/// there yet is empty, and is made by the first write.
+/// A workspace on disk. Opening one reads and writes nothing: what does not
+/// exist yet is empty, and is created by the first write.
 ///
 /// # Guarantees
 ///
@@ -38,7 +38,7 @@ impl Workspace {
         Self { blobs: self.blobs.with_cache(cache), ..self }
     }
 
-    /// `DIR`: archives lie here.
+    /// `DIR`: archives are here.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -67,6 +67,10 @@ impl Workspace {
     }
 
     /// The same, without what earlier dry runs built.
+    ///
+    /// # Errors
+    ///
+    /// The content of earlier dry runs cannot be removed.
     pub fn new_dry_run_content(&self) -> Result<BlobStore, DiskError> {
         let content = self.dry_run_content();
         unless_absent(fs::remove_dir_all(content.root())).at("removing", content.root())?;

@@ -1,7 +1,7 @@
 //! The units on a whole machine: systemd starts them beside `nmstatectl service` and units with the
 //! names and dependencies of the machine-config operator's.
 
-// A test that cannot go on says why, and where.
+// A test that cannot continue panics with the reason and its location.
 mod mco;
 
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use br_ex_authoring::render::OnFailure;
-use lab::node::machine::{Machine, MachineOptions};
-use lab::node::{NodeFile, Profile};
 use lab::tools::{self, Tool};
+use lab_cluster::node::machine::{Machine, MachineOptions};
+use lab_cluster::node::{NodeFile, Profile};
 
 /// What `oc-brex render --service` enables.
 const OURS: [&str; 4] = [
@@ -107,7 +107,7 @@ fn machine_with(document: &str, further: Vec<NodeFile>, mask: &[&str]) -> Machin
     .unwrap()
 }
 
-/// When a unit's program began and ended, in microseconds since the machine started, and how.
+/// When a unit's program started and ended, in microseconds since the machine started, and how.
 #[derive(Debug)]
 struct Ran {
     began: u64,
@@ -200,7 +200,7 @@ systemctl is-active kubelet.service
 
 #[test]
 #[ignore = "a whole machine takes minutes: cargo xtask test --machine"]
-fn a_bad_document_is_taken_back_and_configure_ovs_gives_the_node_a_network() {
+fn a_bad_document_is_rolled_back_and_configure_ovs_creates_the_bridge() {
     let mut machine = machine(&document("198.51.100.254"));
     let look = "
 systemctl is-failed brex-firstboot-confirm.service

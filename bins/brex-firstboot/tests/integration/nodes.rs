@@ -1,6 +1,6 @@
 //! The program on nodes with real NetworkManager and Open vSwitch.
 
-// A test that cannot go on says why, and where.
+// A test that cannot continue panics with the reason and its location.
 mod bench;
 mod gathered;
 mod good;

@@ -1,15 +1,15 @@
-//! The production path on machines with a kernel of their own, as the units call it: `stage`,
+//! The production path on machines with their own kernel, as the units call it: `stage`,
 //! `nmstatectl service`, `confirm`. The documents are the samples of the enhancement, byte for byte;
 //! the nodes start with what nodes start with: profiles from kernel arguments, or NetworkManager's own
 //! "Wired connection 1".
 
-use lab::node::End;
-use lab::node::uml::{Uml, UmlOptions};
 use lab::tools::{self, Tool};
+use lab_cluster::node::End;
+use lab_cluster::node::uml::{Uml, UmlOptions};
 
 use crate::samples::{self, MASTERS, NIC, WORKERS};
 
-/// What every boot begins with.
+/// What every boot starts with.
 const BOOT: &str = "
 p=/host/brex-firstboot
 profiles=/etc/NetworkManager/system-connections
@@ -32,8 +32,8 @@ units() {
 }
 ";
 
-/// A machine with the files of a sample. Without profiles of its own, NetworkManager makes them if
-/// it may.
+/// A machine with the files of a sample. It has no profiles; NetworkManager creates them if
+/// `automatic_profiles` is set.
 fn machine(hostname: &str, sample: &str, automatic_profiles: bool) -> Uml {
     let network = UmlOptions { profiles: Vec::new(), automatic_profiles, ..UmlOptions::default() };
     let machine = samples::machine(hostname, sample, network);

@@ -1,10 +1,10 @@
-//! The samples of the enhancement `configure-ovs-alternative`, byte for byte, on machines with a kernel
-//! of their own: their NIC is called `enp2s0`, and their files end in `.yaml`.
+//! The samples of the enhancement `configure-ovs-alternative`, byte for byte, on machines with
+//! their own kernel: their NIC is called `enp2s0`, and their files end in `.yaml`.
 
 use std::path::Path;
 
-use lab::node::uml::{Uml, UmlOptions};
-use lab::node::{NodeFile, Profile};
+use lab_cluster::node::uml::{Uml, UmlOptions};
+use lab_cluster::node::{NodeFile, Profile};
 
 /// Files for two workers, with static addresses.
 pub(crate) const WORKERS: &str =

@@ -1,10 +1,10 @@
-//! The program on machines with a kernel of their own: bonds, VLANs, the kernel's datapath, and
+//! The program on machines with their own kernel: bonds, VLANs, the kernel's datapath, and
 //! boots from the same disk.
 
 use std::path::Path;
 
-use lab::node::uml::{Uml, UmlOptions};
-use lab::node::{End, NodeFile, Profile};
+use lab_cluster::node::uml::{Uml, UmlOptions};
+use lab_cluster::node::{End, NodeFile, Profile};
 
 const DOCUMENT: &str = "/etc/nmstate/openshift/worker-0.yml";
 
@@ -47,7 +47,7 @@ dns-resolver:
   config: {server: [192.0.2.1]}
 ";
 
-/// What every boot begins with, as units do.
+/// What every boot starts with, as units do.
 const BOOT: &str = "
 p=/host/brex-firstboot
 profiles() { cat /etc/NetworkManager/system-connections/* | sha256sum; }
@@ -115,7 +115,7 @@ grep -o taken-back /var/log/brex-firstboot/report.json";
 
 /// Power goes between staging and confirming, when the new profiles are on the disk.
 #[test]
-fn an_attempt_that_a_power_cut_interrupted_is_taken_back_by_the_next_boot() {
+fn an_attempt_that_a_power_failure_interrupted_is_rolled_back_by_the_next_boot() {
     let mut machine = machine(GOOD);
     let stage = "
 await 'nic0 has a lease' has_lease
@@ -126,7 +126,7 @@ echo half > /etc/NetworkManager/system-connections/nic0.nmconnection
 sync; power_cut";
     let run = machine.boot(&[BOOT, stage].concat()).unwrap();
     assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
-    // A unit would not let NetworkManager run before this; here it is told to read them again.
+    // A unit would not let NetworkManager run before this; here it reloads them.
     let next = "
 $p recover || exit 3
 profiles | cmp - /host/profiles || exit 4
@@ -162,7 +162,7 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 198.51.100.77, next
 dns-resolver: {config: {server: [198.51.100.1]}}
 ";
     let mut machine = machine_with(document, profiles);
-    // The devices of bond and VLAN are gone when the attempt is rolled back.
+    // The devices of bond and VLAN no longer exist when the attempt is rolled back.
     let scenario = "
 on_vlan() { ip -o -4 address show bond0.100 | grep -q 192.0.2; }
 await 'the VLAN has a lease' on_vlan

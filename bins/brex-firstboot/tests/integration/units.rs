@@ -1,4 +1,4 @@
-//! The units beside stubs of those that OpenShift nodes have, judged by systemd itself.
+//! The units beside stubs of those that OpenShift nodes have, verified by systemd itself.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lab::kube::{ApiServer, FieldValidation, Persistence, ServerOptions};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, ServerOptions};
 use serde_json::Value;
 
 const ANNOTATION: &str = "brex.landfall.dev/first-boot";

@@ -9,15 +9,23 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Config, ResourceExt as _};
-use lab::kube::ApiServer;
+use lab_cluster::kube::ApiServer;
 use nmstate_api::{
     ASSIGNED_POLICIES, NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, condition,
 };
 use serde_json::json;
 
 /// Longer than anything takes.
-const DEADLINE: Duration = Duration::from_secs(1800);
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const DEADLINE: Duration = Duration::from_secs(3600);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// What a list of all objects adds to the interval, for each of them. A list that is requested as often
+/// as a single object takes as much of the server as the handlers do.
+const LISTED: Duration = Duration::from_millis(2);
+/// Policies that are not Available yet, at most. More of them would wait for the server, which must also
+/// respond to the coordinator in time.
+const MOST_IN_PROGRESS: usize = 100;
+/// Requests at the same time.
+const REQUESTS: usize = 16;
 const POLICY: &str = "rollout";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -44,7 +52,7 @@ impl Cluster {
         let client = cluster.client()?;
         stream::iter(&cluster.names)
             .map(|name| create_node(&client, name))
-            .buffer_unordered(16)
+            .buffer_unordered(REQUESTS)
             .try_collect::<()>()
             .await?;
         Ok(cluster)
@@ -65,11 +73,11 @@ impl Cluster {
     /// Waits until all handlers have reported their networks.
     pub(crate) async fn wait_for_reports(&self) -> Result<()> {
         let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(self.client()?);
-        let wanted = self.names.len();
-        wait("all nodes report", async || {
+        let expected = self.names.len();
+        wait("all nodes report", self.list_interval(), async || {
             // A status is the second version of an object.
-            let list = reports.list(&ListParams::default()).await?;
-            Ok(list.items.len() == wanted)
+            let list = reports.list(&cached()).await?;
+            Ok(list.items.len() == expected)
         })
         .await?;
         // The second write of each report follows the first at once.
@@ -77,11 +85,17 @@ impl Cluster {
         Ok(())
     }
 
+    /// The interval between two lists of objects of all nodes.
+    fn list_interval(&self) -> Duration {
+        let nodes = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        POLL_INTERVAL + LISTED.saturating_mul(nodes)
+    }
+
     /// Waits until the coordinator has told all nodes about their policies.
     pub(crate) async fn wait_until_assigned(&self) -> Result<()> {
         let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(self.client()?);
-        wait("all nodes were told about their policies", async || {
-            let list = reports.list(&ListParams::default()).await?;
+        wait("all nodes were told about their policies", self.list_interval(), async || {
+            let list = reports.list(&cached()).await?;
             let is_told = |it: &&PartialObjectMeta<NodeNetworkState>| {
                 it.annotations().contains_key(ASSIGNED_POLICIES)
             };
@@ -90,31 +104,21 @@ impl Cluster {
         .await
     }
 
-    /// Creates a policy for each node.
-    pub(crate) async fn create_policy_of_each(&self) -> Result<()> {
-        let policies: &Api<Policy> = &Api::all(self.client()?);
-        let created = stream::iter(&self.names).map(|name| async move {
-            let mut policy = Policy::new(&format!("of-{name}"));
-            policy.spec.desired_state = serde_json::from_value(json!({
-                "interfaces": [{"name": "nic1", "type": "ethernet", "state": "up", "mtu": 1400}],
-            }))?;
-            policy.spec.node_selector = [(HOSTNAME.to_owned(), name.clone())].into();
-            policies.create(&PostParams::default(), &policy).await?;
-            anyhow::Ok(())
-        });
-        created.buffer_unordered(16).try_collect::<()>().await
-    }
-
-    pub(crate) async fn wait_until_all_available(&self) -> Result<()> {
+    /// Creates a policy for each node, and waits until all are Available. What a handler receives does not
+    /// depend on how many policies of other nodes are in progress.
+    pub(crate) async fn apply_policy_of_each(&self) -> Result<()> {
         let policies: Api<Policy> = Api::all(self.client()?);
-        wait("all policies are Available", async || {
-            // A list of all policies is work for the server, too.
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let list = policies.list(&ListParams::default()).await?;
-            let is_done = |it: &Policy| {
+        let mut created = 0;
+        wait("all policies are Available", self.list_interval(), async || {
+            let list = policies.list(&cached()).await?;
+            let is_done = |it: &&Policy| {
                 condition::is_true(it.conditions(), nmstate_api::PolicyConditionType::Available)
             };
-            Ok(list.items.len() == self.names.len() && list.items.iter().all(is_done))
+            let done = list.items.iter().filter(is_done).count();
+            let next = self.names.len().min(done + MOST_IN_PROGRESS).max(created);
+            create_policies(&policies, &self.names[created..next]).await?;
+            created = next;
+            Ok(done == self.names.len())
         })
         .await
     }
@@ -130,7 +134,7 @@ impl Cluster {
 
     pub(crate) async fn wait_until_available(&self) -> Result<()> {
         let policies: Api<Policy> = Api::all(self.client()?);
-        wait("the policy is Available", async || {
+        wait("the policy is Available", POLL_INTERVAL, async || {
             let policy = policies.get(POLICY).await?;
             Ok(condition::is_true(policy.conditions(), nmstate_api::PolicyConditionType::Available))
         })
@@ -140,7 +144,7 @@ impl Cluster {
     /// Waits until one node has reported.
     pub(crate) async fn wait_for_report(&self, node: &str) -> Result<()> {
         let reports: Api<NodeNetworkState> = Api::all(self.client()?);
-        wait("a node reports", async || {
+        wait("a node reports", POLL_INTERVAL, async || {
             let report = reports.get_opt(node).await?;
             Ok(report.is_some_and(|report| report.status.is_some()))
         })
@@ -163,13 +167,36 @@ pub(crate) async fn create_node(client: &Client, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn wait(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+/// Creates a policy for each of these nodes.
+async fn create_policies(policies: &Api<Policy>, nodes: &[String]) -> Result<()> {
+    let created = stream::iter(nodes).map(|name| async move {
+        let mut policy = Policy::new(&format!("of-{name}"));
+        policy.spec.desired_state = serde_json::from_value(json!({
+            "interfaces": [{"name": "nic1", "type": "ethernet", "state": "up", "mtu": 1400}],
+        }))?;
+        policy.spec.node_selector = [(HOSTNAME.to_owned(), name.clone())].into();
+        policies.create(&PostParams::default(), &policy).await?;
+        anyhow::Ok(())
+    });
+    created.buffer_unordered(REQUESTS).try_collect::<()>().await
+}
+
+/// Lists what the server has in memory; it need not read its store.
+fn cached() -> ListParams {
+    ListParams::default().match_any()
+}
+
+async fn wait(
+    what: &str,
+    interval: Duration,
+    mut holds: impl AsyncFnMut() -> Result<bool>,
+) -> Result<()> {
     let end = Instant::now() + DEADLINE;
     while !holds().await? {
         if Instant::now() > end {
-            bail!("waited in vain until {what}");
+            bail!("not within {} s: {what}", DEADLINE.as_secs());
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(interval).await;
     }
     Ok(())
 }

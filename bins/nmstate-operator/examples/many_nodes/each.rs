@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use lab::kube::ApiServer;
+use lab_cluster::kube::ApiServer;
 use nmstate_deployment::names;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -94,8 +94,7 @@ pub(crate) fn measure(
     let threads = start_handlers(&handlers, Some(&traffic), change, &stop);
     runtime.block_on(cluster.wait_until_assigned())?;
     let began = Instant::now();
-    runtime.block_on(cluster.create_policy_of_each())?;
-    runtime.block_on(cluster.wait_until_all_available())?;
+    runtime.block_on(cluster.apply_policy_of_each())?;
     let took = began.elapsed();
     std::thread::sleep(SETTLE);
     let memory = coordinator.memory()?;
@@ -145,6 +144,9 @@ impl Coordinator {
         let child = Command::new(program)
             .args(["--log-level", "warn", "coordinator"])
             .args(["--namespace", names::NAMESPACE, "--listen", "127.0.0.1:0"])
+            // There is no other coordinator. A server that shares its processors with all handlers may not
+            // respond for longer than a usual lease lasts.
+            .args(["--lease", "600"])
             .env("KUBECONFIG", &path)
             .stdin(Stdio::null())
             .spawn()

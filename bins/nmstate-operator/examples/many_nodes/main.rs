@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use jiff::Timestamp;
-use lab::kube::ApiServer;
+use lab_cluster::kube::ApiServer;
 use nmstate_operator::coordinator::{Coordinator, CoordinatorMetrics};
 use nmstate_operator::handler::{Handler, HandlerMetrics};
 use nmstate_operator::service_port::ServiceState;
@@ -35,6 +35,9 @@ use traffic::Traffic;
 
 /// Threads that handlers share. A node has a process of its own for each.
 const THREADS: usize = 4;
+/// Between the starts of two handlers of a thread. If thousands start at once, the server has so many new
+/// connections that it responds to none of them in time.
+const START_INTERVAL: Duration = Duration::from_millis(100);
 /// How long nothing is done, to see whether anything is written.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -155,9 +158,11 @@ fn start_handlers(
         std::thread::spawn(move || -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let handlers = handlers.iter().map(|(name, config, counted)| {
+                let handlers = handlers.iter().zip(0_u32..).map(|(handler, place)| {
+                    let (name, config, counted) = handler;
                     let stop = stop.clone();
                     async move {
+                        tokio::time::sleep(START_INTERVAL.saturating_mul(place)).await;
                         let service = Arc::new(ServiceState::default());
                         let handler = Handler {
                             node: name.parse()?,

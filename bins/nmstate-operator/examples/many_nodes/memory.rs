@@ -5,8 +5,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use lab::kube::ApiServer;
-use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use lab_cluster::kube::ApiServer;
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use tokio::runtime::Runtime;
 
 use super::cluster::{Cluster, create_node};

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use kube::Api;
 use kube::api::PostParams;
-use lab::kube::ApiServer;
-use lab::node::uml::{SwitchedOn, Uml, UmlOptions};
-use lab::node::{Lan, LanOptions, Profile, Relay};
+use lab_cluster::kube::ApiServer;
+use lab_cluster::node::uml::{SwitchedOn, Uml, UmlOptions};
+use lab_cluster::node::{Lan, LanOptions, Profile, Relay};
 use nmstate_api::{
     EnactmentConditionType, NodeNetworkConfigurationEnactment as Enactment,
     NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, condition,
@@ -139,7 +139,7 @@ echo $! > /run/handler.pid"
         let end = Instant::now() + DEADLINE;
         while !holds().with_context(|| self.log())? {
             if Instant::now() > end {
-                bail!("waited in vain until {what}\n{}", self.log());
+                bail!("not within {} s: {what}\n{}", DEADLINE.as_secs(), self.log());
             }
             std::thread::sleep(LOOK_AGAIN);
         }

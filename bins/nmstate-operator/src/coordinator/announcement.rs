@@ -1,5 +1,5 @@
-//! What is worth an event when the status of a policy changes: that it came to its end, or was
-//! stopped. One event for all nodes together.
+//! The event for a change of a policy's status: it was completed, or stopped. One event for all
+//! nodes together.
 
 use nmstate_api::{PolicyConditionType as Type, PolicyStatus, condition};
 
@@ -11,7 +11,7 @@ pub(super) struct Announcement {
     pub(super) message: String,
 }
 
-/// What to tell when `before` becomes `after`.
+/// The event to publish when `before` becomes `after`.
 pub(super) fn announcement(
     before: Option<&PolicyStatus>,
     after: &PolicyStatus,

@@ -1,4 +1,4 @@
-//! What each node is told about its policies, and the values that policies take from ConfigMaps.
+//! The assignment of policies to each node, and the values that policies take from ConfigMaps.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const MOST_PROBLEMS: usize = 3;
 /// The values of nodes in one ConfigMap.
 pub(super) type ValueTable = BTreeMap<String, Result<NodeValues, String>>;
 
-/// Reads a ConfigMap. One that is not about nodes is kept as well; no policy names it.
+/// Reads a ConfigMap. One without values of nodes is kept as well; no policy refers to it.
 pub(super) fn table(map: ConfigMap) -> ValueTable {
     let read = |text: &str| NodeValues::parse(text).map_err(|error| error.to_string());
     let data = map.data.unwrap_or_default();
@@ -26,7 +26,7 @@ pub(super) fn table(map: ConfigMap) -> ValueTable {
 /// What the nodes of a policy get from its ConfigMap.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values<'a> {
-    /// The name of the ConfigMap, and what is in it if it is there.
+    /// The name of the ConfigMap, and its content if it exists.
     from: Option<(&'a str, Option<&'a ValueTable>)>,
 }
 
@@ -44,12 +44,12 @@ impl<'a> Values<'a> {
         table?.get(node).cloned()
     }
 
-    /// The values of a node, where they can be used.
+    /// The values of a node, if they are valid.
     pub(super) fn of(&self, node: &str) -> Option<NodeValues> {
         self.found(node)?.ok()
     }
 
-    /// Why no node can be changed, if that is so.
+    /// Why no node can be changed, if there is a reason.
     pub(super) fn problem<'b>(
         &self,
         desired: &NetworkDocument,
@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Nodes that have to be told about their policies, with the text of the annotation.
+/// Nodes whose assignment of policies has changed, with the text of the annotation.
 pub(super) fn news(
     view: &View,
     nodes_by_policy: &BTreeMap<String, PolicyNodes>,

@@ -1,4 +1,4 @@
-//! What the coordinator counts: policies by status, and features in use. The names are those of
+//! The metrics of the coordinator: policies by status, and features in use. The names are those of
 //! kubernetes-nmstate.
 
 use std::collections::{BTreeMap, BTreeSet};

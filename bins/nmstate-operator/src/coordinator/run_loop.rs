@@ -1,8 +1,8 @@
-//! The coordinator at work: it sees what happens, decides about all policies, and writes what
-//! differs, each policy at most once a second.
+//! The main loop of the coordinator: it observes the cluster, decides about all policies, and
+//! writes what differs, each policy at most once a second.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -16,7 +16,7 @@ use nmstate_api::{
     PolicyStatus, StoredPolicy,
 };
 use node_policy::pace::Pace;
-use node_policy::policy_status;
+use node_policy::policy_status::{self, PolicyNodes};
 use node_policy::rollout::{self, RolloutInput, Slot};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -28,17 +28,20 @@ use super::view::{View, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
 
-/// Between two writes of the status of one policy.
+/// The shortest interval between two writes of the status of one policy.
 const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
-/// Before something is tried again that the API server did not take.
+/// The delay before a request that the API server rejected is retried.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 /// How long the first slot of a generation waits for nodes that have not compared it with their
-/// network. A handler that hangs must not stop all others for good.
+/// network. A handler that hangs must not block all others permanently.
 const CHECK: SignedDuration = SignedDuration::from_secs(30);
-/// Requests at the same time.
+/// The maximum number of concurrent requests.
 const REQUESTS: usize = 16;
+/// The shortest and the longest pause between an event and the decision about it.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A coordinator, with all it knows.
+/// A coordinator with its state.
 pub struct Coordinator {
     api: Api<StoredPolicy>,
     client: Client,
@@ -47,8 +50,10 @@ pub struct Coordinator {
     metrics: CoordinatorMetrics,
     view: View,
     pace: Pace,
-    /// Since when each policy has its present generation, as far as this coordinator knows.
+    /// Since when each policy has its current generation, as far as this coordinator has observed.
     since: BTreeMap<String, (i64, Timestamp)>,
+    /// How long the computation of the last decision took.
+    computed: Duration,
 }
 
 impl std::fmt::Debug for Coordinator {
@@ -69,10 +74,11 @@ impl Coordinator {
             view: View::default(),
             pace: Pace::new(WRITE_AGAIN),
             since: BTreeMap::new(),
+            computed: Duration::ZERO,
         }
     }
 
-    /// Works until a stop is requested.
+    /// Runs until a stop is requested.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<()> {
         let mut news = news(&self.client, &self.namespace);
         loop {
@@ -88,7 +94,11 @@ impl Coordinator {
                 },
                 () = sleep_until(due) => {}
             }
-            // What happened at the same time is decided about at once.
+            // The duration of a decision grows with the number of policies, nodes and reports. With
+            // thousands of them, events would arrive faster than they are processed: the pause
+            // limits the processor time to one half, and allows the lease to be renewed.
+            tokio::time::sleep(self.computed.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+            // Simultaneous events are processed by one decision.
             while let Some(Some(told)) = news.next().now_or_never() {
                 self.view.take(told);
             }
@@ -98,6 +108,7 @@ impl Coordinator {
     /// Writes what differs and may be written. Returns when to decide again.
     async fn decide(&mut self) -> Option<Timestamp> {
         let time = now();
+        let begun_at = Instant::now();
         let nodes_by_policy = self.view.nodes_by_policy();
         let overlaps = self.view.overlaps(&nodes_by_policy);
         let mut due: Option<Timestamp> = None;
@@ -127,6 +138,7 @@ impl Coordinator {
             }
         }
         self.since = since;
+        self.computed = begun_at.elapsed();
         let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
         let (now, not_yet): (Vec<Wanted>, Vec<Wanted>) =
             wanted.into_iter().partition(|wanted| self.pace.may(&wanted.policy, Timestamp::now()));
@@ -136,7 +148,7 @@ impl Coordinator {
         let written = stream::iter(&now).map(|wanted| self.write(wanted));
         let written: Vec<_> = written.buffer_unordered(REQUESTS).collect().await;
         for (wanted, written) in written {
-            // A write that failed was one all the same.
+            // A failed write counts for the limit, too.
             self.pace.wrote(&wanted.policy, Timestamp::now());
             match written {
                 Ok(Written::Stored(policy)) => self.view.wrote(*policy),
@@ -150,16 +162,22 @@ impl Coordinator {
                 }
             }
         }
-        if !self.tell_nodes().await {
+        let known = now.is_empty().then_some(nodes_by_policy);
+        if !self.tell_nodes(known).await {
             due = [due, later].into_iter().flatten().min();
         }
         self.metrics.count(&self.view);
         due
     }
 
-    /// Tells nodes about their policies, as these are stored. Returns whether all know.
-    async fn tell_nodes(&mut self) -> bool {
-        let news = assignments::news(&self.view, &self.view.nodes_by_policy());
+    /// Writes the stored policies to the assignments of nodes. Returns whether all nodes are up to
+    /// date. `known` are the nodes of each policy, unless the view has changed since they were
+    /// determined.
+    async fn tell_nodes(&mut self, known: Option<BTreeMap<String, PolicyNodes>>) -> bool {
+        let begun_at = Instant::now();
+        let nodes_by_policy = known.unwrap_or_else(|| self.view.nodes_by_policy());
+        let news = assignments::news(&self.view, &nodes_by_policy);
+        self.computed += begun_at.elapsed();
         let api: &Api<NodeNetworkState> = &Api::all(self.client.clone());
         let told = stream::iter(&news).map(|(node, text)| async move {
             let patch = json!({"metadata": {"annotations": {ASSIGNED_POLICIES: text}}});
@@ -171,7 +189,7 @@ impl Coordinator {
         for (node, told) in told {
             match told {
                 Ok(Ok(report)) => self.view.has_told(report),
-                // It has no handler any more, or the report is written again.
+                // It has no handler any more, or the report is being created again.
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
                 Ok(Err(error)) => {
                     are_told = false;
@@ -186,8 +204,8 @@ impl Coordinator {
         are_told
     }
 
-    /// Asks the API server whether slots have ended that the view knows no holder of: it may be
-    /// older than they are.
+    /// Requests from the API server whether slots have ended whose holder is not in the view, which may
+    /// be older than the slots.
     async fn are_gone(&self, wanted: &Wanted) -> Result<bool> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let enactments: Api<Enactment> = Api::all(self.client.clone());
@@ -231,9 +249,9 @@ impl Coordinator {
     }
 }
 
-/// What a write of a status found.
+/// The result of a write of a status.
 enum Written {
-    /// The policy as it is stored now.
+    /// The policy as currently stored.
     Stored(Box<StoredPolicy>),
     Gone,
 }

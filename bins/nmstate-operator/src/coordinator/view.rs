@@ -1,4 +1,4 @@
-//! What the coordinator knows of the cluster. Of most objects only a little is kept: a cluster may
+//! The coordinator's view of the cluster. Only a small part of most objects is kept: a cluster may
 //! have a thousand nodes and a hundred policies.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::handler::is_ready;
 use crate::watch_cache::WatchCache;
 use crate::watching;
 
-/// Something that happened in the cluster.
+/// An event in the cluster.
 pub(crate) enum News {
     Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
@@ -37,8 +37,8 @@ pub(crate) enum News {
     Lost(watcher::Error),
 }
 
-/// All that happens in the cluster and concerns policies.
-/// Values of nodes are in ConfigMaps of `namespace`.
+/// All events in the cluster that concern policies. Values of nodes are in ConfigMaps of
+/// `namespace`.
 pub(crate) fn news(client: &Client, namespace: &str) -> BoxStream<'static, News> {
     fn told<T>(
         make: impl Fn(T) -> News + Send + 'static,
@@ -61,14 +61,14 @@ pub(crate) fn news(client: &Client, namespace: &str) -> BoxStream<'static, News>
     .boxed()
 }
 
-/// What is kept of a node.
+/// The stored part of a node.
 #[derive(Debug, Clone)]
 struct NodeFacts {
     labels: Labels,
     is_ready: bool,
 }
 
-/// What is kept of a node's report about a policy.
+/// The stored part of a node's report about a policy.
 #[derive(Debug, Clone)]
 pub(super) struct EnactmentFacts {
     pub(super) node: String,
@@ -84,7 +84,7 @@ pub(super) struct EnactmentFacts {
 }
 
 impl EnactmentFacts {
-    /// How far the node is. A failure under other annotations than there are now says nothing.
+    /// The phase of the node. A failure with annotations other than the current ones is ignored.
     fn phase_under(&self, options: Option<&PolicyOptions>, values: Option<NodeValues>) -> Phase {
         let is_over = matches!(self.phase, Phase::Failed | Phase::Aborted);
         let others = |options: &PolicyOptions| {
@@ -95,13 +95,13 @@ impl EnactmentFacts {
     }
 }
 
-/// What is known.
+/// The observed state.
 #[derive(Default)]
 pub(crate) struct View {
     policies: WatchCache<PolicyFacts>,
     nodes: WatchCache<NodeFacts>,
     enactments: WatchCache<EnactmentFacts>,
-    /// Nodes that have a handler, because they report their network, and what they were told.
+    /// Nodes that have a handler, because they report their network, and their assignments.
     reporters: WatchCache<Option<Assignments>>,
     values: WatchCache<ValueTable>,
 }
@@ -137,7 +137,7 @@ impl View {
         self.enactments.iter().map(|(_, it)| it)
     }
 
-    /// Nodes that have a handler, and what they were told last.
+    /// Nodes that have a handler, and their last assignments.
     pub(super) fn reporters(&self) -> impl Iterator<Item = (&str, &Option<Assignments>)> {
         self.reporters.iter()
     }
@@ -154,14 +154,14 @@ impl View {
         self.policies.remove(policy);
     }
 
-    /// What each policy is decided by: its nodes, with what they reported.
+    /// The input of the decision about each policy: its nodes, with their reports.
     pub(super) fn nodes_by_policy(&self) -> BTreeMap<String, PolicyNodes> {
         let mut said: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
         for facts in self.enactments() {
             said.entry(&facts.policy).or_default().insert(&facts.node, facts);
         }
         let labelled = Labelled::new(&self.nodes);
-        // Nodes that an earlier policy is not done with.
+        // Nodes that are still being changed by an earlier policy.
         let mut busy: BTreeSet<String> = BTreeSet::new();
         let mut nodes_by_policy = BTreeMap::new();
         for (name, facts) in self.policies() {
@@ -217,7 +217,7 @@ impl View {
         nodes_by_policy
     }
 
-    /// Sentences about policies that speak of the same part of a node.
+    /// Sentences about policies that configure the same part of a node.
     pub(super) fn overlaps(
         &self,
         nodes_by_policy: &BTreeMap<String, PolicyNodes>,
@@ -237,7 +237,7 @@ impl View {
     }
 }
 
-/// What a node was told about its policies.
+/// The assignment of policies in a node's report.
 fn told(report: &PartialObjectMeta<NodeNetworkState>) -> Option<Assignments> {
     Assignments::parse(report.annotations().get(ASSIGNED_POLICIES)?)
 }
@@ -381,7 +381,7 @@ mod tests {
         };
         view.take(waits_for("z"));
         assert!(view.nodes_by_policy()["two"].nodes["a"].is_free);
-        // It was begun before the canary went away.
+        // It was started before the canary was removed.
         let begun = enactment("a", "one", Phase::Progressing);
         view.take(News::Enactment(Box::new(Event::Apply(begun))));
         assert!(!view.nodes_by_policy()["two"].nodes["a"].is_free);

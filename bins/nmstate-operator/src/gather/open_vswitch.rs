@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Tables that describe bridges and what they stand on.
+/// Tables that describe bridges and the objects that they refer to.
 const TABLES: [&str; 5] = ["Open_vSwitch", "Bridge", "Port", "Interface", "Controller"];
 /// No database of a node is larger.
 const LARGEST: usize = 32 << 20;

@@ -16,7 +16,7 @@ pub(super) const NO_WAY_BACK: &str = "revert-on-delete was set after the change 
 pub(super) const NOT_REVERTED: &str = "the policy no longer applies to this node; the previous state \
     is not known, so the network is not changed";
 
-/// What a change of annotations means for a policy that is known already.
+/// The effect of a change of annotations on a policy that has been observed before.
 #[derive(Debug, PartialEq, Eq)]
 struct Consequences {
     /// The count of attempts is reset.

@@ -23,7 +23,7 @@ pub(super) fn reports_drift(report: &EnactmentStatus) -> bool {
 }
 
 /// The result of comparing a policy with the network.
-struct Finding {
+struct DriftComparison {
     policy: String,
     is_drifted: bool,
     /// It is corrected now, which is reported as every change is.
@@ -57,7 +57,7 @@ impl HandlerState {
             }
             if is_drifted != memory.is_drift_reported {
                 memory.is_drift_reported = is_drifted;
-                findings.push(Finding { policy: policy.clone(), is_drifted, is_corrected });
+                findings.push(DriftComparison { policy: policy.clone(), is_drifted, is_corrected });
             }
         }
         metrics.drift(drifted);
@@ -66,8 +66,8 @@ impl HandlerState {
         }
     }
 
-    async fn report_drift(&mut self, finding: &Finding) {
-        let Finding { policy, is_drifted, is_corrected } = finding;
+    async fn report_drift(&mut self, finding: &DriftComparison) {
+        let DriftComparison { policy, is_drifted, is_corrected } = finding;
         let message = if *is_drifted { DRIFTED } else { RIGHT_AGAIN };
         tracing::warn!(policy, "{message}");
         if !is_corrected && let Some(memory) = self.memory.get(policy) {

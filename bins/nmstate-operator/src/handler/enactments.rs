@@ -34,7 +34,7 @@ pub(crate) struct StatusUpdate {
     pub(crate) details: Details,
 }
 
-/// What the policy is on this node.
+/// The state of the policy on this node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Details {
     pub(crate) desired: NetworkDocument,
@@ -129,7 +129,7 @@ impl Enactments {
             let written = within(self.api.replace_status(&name, &parameters, &wanted));
             match written.await.with_context(doing)? {
                 Ok(written) => return Ok(written),
-                // Labels or owners were changed by somebody else.
+                // Another client changed labels or owners.
                 Err(kube::Error::Api(status)) if status.code == 409 && !is_last => {
                     held = within(self.api.get(&name))
                         .await
@@ -184,7 +184,7 @@ fn status(
         retry_count,
         failure: update.failure.clone(),
         tried_with: update.tried_with.clone(),
-        // That no slot was used yet is told, too: older handlers tell nothing.
+        // It is also reported that no slot was used yet: older handlers do not report anything.
         used_slot: Some(used.cloned().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH))),
         revert_max_unavailable: details.revert_limit.filter(|_| !details.revert.is_empty()),
         revert_state: details.revert,

@@ -1,4 +1,4 @@
-//! What a handler counts. Names that kubernetes-nmstate has are the same here.
+//! The metrics of a handler. Those that kubernetes-nmstate has, too, have the same names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -220,7 +220,7 @@ impl HandlerMetrics {
         for enactment in enactments {
             let status = match Phase::of(enactment.conditions()) {
                 Phase::Available => "Available",
-                // The first of its conditions that hold.
+                // The first of its conditions that are true.
                 Phase::Failed | Phase::Retrying => "Failing",
                 Phase::Progressing => "Progressing",
                 Phase::Pending => "Pending",

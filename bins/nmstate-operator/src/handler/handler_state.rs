@@ -39,7 +39,7 @@ const LONG_WAIT: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) generation: i64,
-    /// Since when this generation is known here.
+    /// Since when this handler has observed this generation.
     pub(super) since: Option<Instant>,
     pub(super) options: PolicyOptions,
     pub(super) evaluation: Option<Evaluated>,
@@ -311,7 +311,7 @@ impl HandlerState {
         policy.map(|it| Secrets::of(&it.spec.desired_state)).unwrap_or_default()
     }
 
-    /// Reports that the policy is known here, and can be applied.
+    /// Reports that this node has observed the policy, and that it can be applied.
     pub(super) async fn accept(&mut self, policy: &str) -> Result<()> {
         let generation = self.view.policy_view(policy).map(|it| it.generation);
         self.create(policy, generation.unwrap_or_default()).await
@@ -324,7 +324,7 @@ impl HandlerState {
         Ok(())
     }
 
-    /// Ends the report about a policy of which nothing is reverted.
+    /// Ends the report about a policy that is not reverted.
     pub(super) async fn leave_as_it_is(&mut self, policy: &str) -> Result<()> {
         if self.view.is_reverted_here(policy) && self.view.enactment(policy).is_some() {
             self.publish(policy, Reason::NoWayBack, NOT_REVERTED).await;

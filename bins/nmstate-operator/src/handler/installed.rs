@@ -11,7 +11,8 @@ use crate::requests::within;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Returns when the cluster's version was completed once, or when the cluster has no such thing.
+/// Returns when the cluster's version was completed once, or when the cluster has no
+/// ClusterVersion.
 pub(crate) async fn wait(client: &Client) {
     let resource = ApiResource {
         group: "config.openshift.io".into(),

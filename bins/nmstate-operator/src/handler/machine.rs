@@ -47,7 +47,7 @@ pub struct Change<'a> {
 #[allow(async_fn_in_trait)] // Used with concrete types; `Send` futures are not needed.
 pub trait Machine {
     async fn state(&self) -> Result<NetworkState, NmstateError>;
-    /// Makes a change, or rolls it back. Dropped in the middle, it leaves a change that
+    /// Makes a change, or rolls it back. If dropped in the middle, it leaves a change that
     /// [`Machine::recover`] finishes.
     async fn change(&self, change: &Change<'_>) -> Attempt;
     /// Finishes a change that was interrupted. After an error it must be called again before the
@@ -67,7 +67,7 @@ pub trait Machine {
 #[derive(Debug, Clone)]
 pub(crate) struct ProbeSettings {
     pub(crate) api: Endpoint,
-    /// The trust for the API server; a kubeconfig without TLS or a CA has none.
+    /// The trusted CAs for the API server; none for a kubeconfig without TLS or a CA.
     pub(crate) trust: Option<ApiTrust>,
     pub(crate) dns_name: String,
     pub(crate) timing: Timing,

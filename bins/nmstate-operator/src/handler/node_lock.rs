@@ -1,4 +1,4 @@
-//! One handler per node: a lock on a file that all versions of it agree on.
+//! One handler per node: a lock on a file that all versions of the handler use.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The lock. It is free again when this is dropped, or when the process ends in any way.
+/// The lock. It is released when this is dropped, or when the process ends in any way.
 #[derive(Debug)]
 pub(super) struct NodeLock {
     _file: File,

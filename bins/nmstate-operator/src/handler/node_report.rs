@@ -1,4 +1,4 @@
-//! The report of this node about its network. It is written when it differs, and not otherwise.
+//! The report of this node about its network. It is written only when it differs.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
@@ -68,13 +68,13 @@ impl NodeReport {
         Self { api: Api::all(client), node, held: None }
     }
 
-    /// Somebody deleted or changed it: what is held is not to be believed.
+    /// Another client deleted or changed it: the stored copy is out of date.
     pub(crate) fn forget(&mut self) {
         self.held = None;
     }
 
-    /// Its metadata were changed, by the coordinator for instance. What is held is written over a
-    /// later version then, without a conflict.
+    /// Its metadata were changed, by the coordinator for instance. The stored copy is then written
+    /// over a later version, without a conflict.
     pub(crate) fn saw(&mut self, version: Option<&str>) {
         let number = |text: &str| text.parse::<u64>().ok();
         let Some(held) = &mut self.held else { return };
@@ -84,7 +84,7 @@ impl NodeReport {
         }
     }
 
-    /// Writes the report if it is not what the cluster has. Returns whether it was written.
+    /// Writes the report if it differs from the stored one. Returns whether it was written.
     pub(crate) async fn write(
         &mut self,
         seen: &Seen,
@@ -127,7 +127,7 @@ impl NodeReport {
                     self.held = Some(written);
                     return Ok(true);
                 }
-                // It was deleted, or its labels were changed; look again.
+                // It was deleted, or its labels were changed; read it again.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => return Err(error).with_context(doing),
             }

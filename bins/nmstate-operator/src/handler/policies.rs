@@ -1,4 +1,5 @@
-//! The policies that concern this node, as the coordinator named them and the API server has them.
+//! The policies that concern this node, as assigned by the coordinator and stored by the API
+//! server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -13,10 +14,10 @@ use nmstate_api::{
 
 use crate::requests::within;
 
-/// What is known of them.
+/// The observed policies.
 #[derive(Debug, Default)]
 pub(super) struct Policies {
-    /// None until the coordinator has told.
+    /// None until the coordinator has written the assignment.
     assigned: Option<Assignments>,
     read: BTreeMap<String, Read>,
 }
@@ -24,7 +25,7 @@ pub(super) struct Policies {
 /// A policy that was read.
 #[derive(Debug)]
 struct Read {
-    /// What the coordinator had told about it then; nothing if it was not among those it named.
+    /// The assignment by the coordinator at that time; none if the policy was not assigned.
     told: Option<Assignment>,
     /// None if the policy does not exist.
     policy: Option<Result<Policy, Unreadable>>,
@@ -33,7 +34,7 @@ struct Read {
 /// A policy that is being read.
 pub(super) type Reading = Pin<Box<dyn Future<Output = ReadResult>>>;
 
-/// What came of reading a policy.
+/// The result of reading a policy.
 pub(super) struct ReadResult {
     name: String,
     told: Option<Assignment>,
@@ -41,20 +42,20 @@ pub(super) struct ReadResult {
 }
 
 impl Policies {
-    /// The coordinator told which policies there are.
+    /// The coordinator has assigned these policies.
     pub(super) fn assign(&mut self, assigned: Assignments) {
         self.assigned = Some(assigned);
     }
 
-    /// Whether the coordinator has told, and all that it named was read, as was all that this node
-    /// has reports about.
+    /// Whether the coordinator has written the assignment, and all assigned policies were read, as
+    /// were all that this node has reports about.
     pub(super) fn are_complete<'a>(&'a self, reported: impl Iterator<Item = &'a str>) -> bool {
         let Some(assigned) = &self.assigned else { return false };
         let mut names = assigned.iter().map(|(name, _)| name).chain(reported);
         names.all(|name| self.read.contains_key(name))
     }
 
-    /// The next policy to read, because something about it is new; `after` a while.
+    /// The next policy to read, because it has changed; `after` a while.
     pub(super) fn next<'a>(
         &'a self,
         reported: impl Iterator<Item = &'a str>,
@@ -79,7 +80,7 @@ impl Policies {
         }))
     }
 
-    /// Takes what was read. Returns whether it could be.
+    /// Stores the result of a read. Returns whether it succeeded.
     pub(super) fn take(&mut self, result: ReadResult) -> bool {
         let ReadResult { name, told, policy } = result;
         match policy {
@@ -95,7 +96,7 @@ impl Policies {
         }
     }
 
-    /// Forgets policies that concern this node no longer.
+    /// Removes policies that do not concern this node any more.
     pub(super) fn forget<'a>(&mut self, reported: impl Iterator<Item = &'a str>) {
         let Some(assigned) = &self.assigned else { return };
         let reported: BTreeSet<&str> = reported.collect();
@@ -103,23 +104,23 @@ impl Policies {
             .retain(|name, _| assigned.get(name).is_some() || reported.contains(name.as_str()));
     }
 
-    /// Names of all that are there.
+    /// Names of all existing policies.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let is_there = |(_, read): &(&String, &Read)| read.policy.is_some();
         self.read.iter().filter(is_there).map(|(name, _)| name.as_str())
     }
 
-    /// A policy that is there.
+    /// A policy that exists.
     pub(super) fn get(&self, name: &str) -> Option<&Result<Policy, Unreadable>> {
         self.read.get(name)?.policy.as_ref()
     }
 
-    /// Whether the policy is known not to exist.
+    /// Whether the policy has been observed not to exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.read.get(name).is_some_and(|read| read.policy.is_none())
     }
 
-    /// What the policy is completed with on this node.
+    /// The values of this node for the policy.
     pub(super) fn values(&self, name: &str) -> Option<&NodeValues> {
         self.assigned.as_ref()?.get(name)?.values.as_ref()
     }

@@ -117,7 +117,7 @@ impl<M: Machine> Handler<M> {
         Ok(())
     }
 
-    /// Finishes an interrupted change, or plans to try again.
+    /// Finishes an interrupted change, or schedules a retry.
     async fn recover(&self, handler: &mut HandlerState) {
         handler.recover_at = None;
         match self.machine.recover().await {
@@ -228,7 +228,7 @@ impl<M: Machine> Handler<M> {
                             Some(running) => return Some(running),
                             None => handler.leave_as_it_is(&policy).await,
                         },
-                        // It waits for its turn.
+                        // It waits for a slot.
                         Ok(false) => break,
                         Err(error) => Err(error),
                     },
@@ -324,8 +324,8 @@ impl<M: Machine> Handler<M> {
         if !was_begun || is_completed {
             return Ok(());
         }
-        // Interrupted changes were rolled back before anything is compared. If the node is as the
-        // policy wants it nevertheless, the change was confirmed and only the report is missing.
+        // Interrupted changes were rolled back before anything is compared. If the node matches the
+        // policy nevertheless, the change was confirmed and only the report is missing.
         match handler.memory.get_mut(policy) {
             Some(memory) if memory.evaluation.as_ref().is_some_and(|it| !it.differs) => {
                 memory.applied = Some(generation);
@@ -368,7 +368,7 @@ impl<M: Machine> Handler<M> {
             }
         }
         // Nothing is changed before the report is written: a node that cannot report would be
-        // changed without a trace.
+        // changed without a record.
         handler.report_phase(policy, Phase::Progressing, "applying the desired state").await?;
         tracing::info!(policy, generation, "applying");
         let job = Job {

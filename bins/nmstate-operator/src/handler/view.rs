@@ -1,4 +1,4 @@
-//! What the handler knows of the cluster: policies that concern it, its own node, its own reports.
+//! The handler's view of the cluster: policies that concern it, its own node, its own reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,17 +23,17 @@ use super::policies::{Policies, ReadResult, Reading};
 use crate::watch_cache::WatchCache;
 use crate::watching;
 
-/// Something that happened in the cluster.
+/// An event in the cluster.
 pub(crate) enum News {
     Node(Box<Event<Node>>),
     Enactment(Box<Event<Enactment>>),
     Report(Box<Event<PartialObjectMeta<NodeNetworkState>>>),
-    /// A watch could not go on. It goes on by itself after a while.
+    /// A watch was interrupted. It resumes by itself after a while.
     Lost(watcher::Error),
 }
 
-/// All that happens in the cluster and concerns a node: three watches of its own objects, however
-/// many nodes and policies there are.
+/// All events in the cluster that concern a node: three watches of its own objects, regardless of
+/// the number of nodes and policies.
 pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News> {
     let own = || Config::default().fields(&format!("metadata.name={node}"));
     let ours = Config::default().labels(&format!("{NODE_LABEL}={node}"));
@@ -53,28 +53,28 @@ pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News>
     .boxed()
 }
 
-/// What is kept of the own node.
+/// The stored part of the own node.
 #[derive(Debug, Clone)]
 struct OwnNode {
     owner: OwnerReference,
     labels: BTreeMap<String, String>,
 }
 
-/// What is known.
+/// The observed state.
 #[derive(Default)]
 pub(crate) struct View {
     policies: Policies,
     node: WatchCache<Option<OwnNode>>,
     enactments: WatchCache<Enactment>,
-    /// Whether the report is there, and the value that asks for it to be read again.
+    /// Whether the report exists, and the value that requests it to be read again.
     report: WatchCache<Option<String>>,
 }
 
-/// What news mean for the node's own report.
+/// The effect of an event on the node's own report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refresh {
     No,
-    /// It is gone, or somebody asks for it.
+    /// It was deleted, or a user requests it.
     Now,
 }
 
@@ -105,7 +105,7 @@ impl View {
         self.report.iter().next().map(|(_, asked)| asked.clone())
     }
 
-    /// Whether enough is known to act.
+    /// Whether the view is complete enough to act.
     pub(crate) fn is_complete(&self) -> bool {
         self.enactments.is_complete()
             && self.policies.are_complete(self.reported_policies())
@@ -113,19 +113,19 @@ impl View {
             && self.owner().is_some()
     }
 
-    /// Begins to read the next policy about which something is new, after a while.
+    /// Starts to read the next policy that has changed, after a while.
     pub(crate) fn next_read(&self, client: &Client, after: Duration) -> Option<Reading> {
         let is_known = self.enactments.is_complete();
         let next = || self.policies.next(self.reported_policies(), client, after);
         is_known.then(next).flatten()
     }
 
-    /// Takes a policy that was read. Returns whether it could be.
+    /// Stores a policy that was read. Returns whether it succeeded.
     pub(crate) fn take_read(&mut self, result: ReadResult) -> bool {
         self.policies.take(result)
     }
 
-    /// Forgets policies that concern this node no longer.
+    /// Removes policies that do not concern this node any more.
     pub(crate) fn forget_policies(&mut self) {
         let reported = self.enactments.iter().filter_map(|(_, it)| policy_label(it));
         self.policies.forget(reported);
@@ -144,7 +144,7 @@ impl View {
         self.node.iter().find_map(|(_, node)| node.as_ref())
     }
 
-    /// Names of all policies that there is something to do about, in order.
+    /// Names of all policies that need processing, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.policies.names().map(str::to_owned).collect();
         names.extend(self.enactments.iter().filter_map(|(_, it)| policy_of(it)));
@@ -153,18 +153,19 @@ impl View {
         names
     }
 
-    /// The policy, if it is there and can be read.
+    /// The policy, if it exists and can be parsed.
     pub(crate) fn policy(&self, name: &str) -> Option<&Policy> {
         self.policies.get(name)?.as_ref().ok()
     }
 
-    /// Whether its spec cannot be read, or no report can have its name. The coordinator reports it.
+    /// Whether its spec cannot be parsed, or its name is not valid for a report. The
+    /// coordinator reports it.
     pub(crate) fn is_unusable(&self, name: &str) -> bool {
         let is_named = name.parse::<PolicyName>().is_ok();
         self.policies.get(name).is_some_and(|it| it.is_err() || !is_named)
     }
 
-    /// Whether somebody deleted it. It may be there still, while others have to do with its end.
+    /// Whether it is deleted. It may still exist, while finalizers of others run.
     pub(crate) fn is_deleted(&self, name: &str) -> bool {
         match self.policies.get(name) {
             None => self.policies.is_absent(name),
@@ -173,18 +174,18 @@ impl View {
         }
     }
 
-    /// Whether it is reverted on this node: it was deleted, or its annotations ask for that.
+    /// Whether it is reverted on this node: it was deleted, or its annotations request that.
     pub(crate) fn is_reverted(&self, name: &str) -> bool {
         self.is_deleted(name) || self.is_reverted_here(name)
     }
 
-    /// Whether its annotations ask to revert it on this node, and it is there otherwise.
+    /// Whether its annotations request to revert it on this node, and it still exists.
     pub(crate) fn is_reverted_here(&self, name: &str) -> bool {
         let options = self.options(name).and_then(Result::ok).unwrap_or_default();
         self.own_node().is_some_and(|node| options.is_reverted_on(&node.owner.name))
     }
 
-    /// What the annotations of a policy ask for now.
+    /// The options in the current annotations of a policy.
     pub(crate) fn options(&self, name: &str) -> Option<Result<PolicyOptions, AnnotationError>> {
         let options = PolicyOptions::parse(self.policy(name)?.metadata.annotations.as_ref());
         let node = self.own_node()?.owner.name.as_str();
@@ -245,7 +246,7 @@ impl View {
             .map(|slot| Time(slot.expires))
     }
 
-    /// What we reported about a policy last.
+    /// Our last report about a policy.
     pub(crate) fn reported(&self, policy: &str) -> Option<&EnactmentStatus> {
         self.enactment(policy)?.status.as_ref()
     }
@@ -268,7 +269,7 @@ fn policy_label(enactment: &Enactment) -> Option<&str> {
     enactment.labels().get(POLICY_LABEL).map(String::as_str)
 }
 
-/// What the coordinator tells this node. A report that was deleted tells nothing.
+/// The coordinator's assignment for this node. A deleted report has none.
 fn told(event: &Event<PartialObjectMeta<NodeNetworkState>>) -> Option<Assignments> {
     match event {
         Event::Apply(report) | Event::InitApply(report) => {

@@ -1,8 +1,8 @@
-//! The authority by whose certificates clients of the cluster's servers show who they are. The
-//! cluster keeps it in a ConfigMap for all who serve something.
+//! The CA that signs the certificates with which clients of the cluster's servers authenticate. The
+//! cluster keeps it in a ConfigMap for all its servers.
 //!
-//! It is read when somebody connects, and for as long as it is fresh not again: an idle part asks
-//! for nothing, and a watch on every node would be a dear way to learn of a change once a year.
+//! It is read when a client connects, and not again while it is fresh. An idle component sends no
+//! requests; a watch on every node would be expensive for one change per year.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const KEY: &str = "client-ca-file";
 
-/// How long what was read is good.
+/// How long a CA that was read is considered fresh.
 const FRESH: Duration = Duration::from_secs(300);
-/// The same when somebody came whom it does not vouch for, or when it could not be read.
+/// The same when it did not sign the certificate of a client, or when it could not be read.
 const DOUBTED: Duration = Duration::from_secs(5);
-/// How long a client waits for a look that may fail.
+/// How long a client waits for a read that may fail.
 const WAIT: Duration = Duration::from_secs(3);
 
 pub(super) struct ClientAuthority {
@@ -37,7 +37,7 @@ pub(super) struct ClientAuthority {
     doubted: AtomicBool,
 }
 
-/// What the last look gave.
+/// The result of the last read.
 #[derive(Debug, Clone, Default)]
 struct Known {
     at: Option<Instant>,
@@ -46,8 +46,8 @@ struct Known {
 }
 
 impl Known {
-    /// What a look gave. Whom the cluster trusted a while ago is trusted until it says otherwise:
-    /// that it says nothing is not otherwise.
+    /// Stores the result of a read. A CA that the cluster trusted earlier is trusted until the
+    /// cluster replaces it: a failed read does not replace it.
     fn take(&mut self, read: Result<RootCertStore, AuthorityError>, now: Instant) {
         self.at = Some(now);
         match read {
@@ -91,11 +91,11 @@ impl ClientAuthority {
         }
     }
 
-    /// Reads whenever it is asked to, for as long as it is awaited.
+    /// Reads whenever it is requested, for as long as it is awaited.
     pub(super) async fn keep(&self) -> Infallible {
         loop {
             self.wanted.notified().await;
-            // Several may have asked at once.
+            // There may have been several requests at once.
             if !self.is_due() {
                 continue;
             }
@@ -105,12 +105,12 @@ impl ClientAuthority {
         }
     }
 
-    /// Who vouches for clients now. Without an answer of the API server it is who did before.
+    /// The CA that is trusted now. Without a response of the API server it is the previous one.
     pub(super) async fn trusted(&self) -> Result<Arc<RootCertStore>, AuthorityError> {
         let mut news = self.known.subscribe();
         if self.is_due() {
             self.wanted.notify_one();
-            // A look that failed before is not waited for by those who can do without.
+            // After a failed read, clients that can use the previous CA do not wait.
             let can_do_without = news.borrow().problem.is_some() && news.borrow().roots.is_some();
             if !can_do_without {
                 let _ = tokio::time::timeout(WAIT, news.changed()).await;
@@ -120,7 +120,7 @@ impl ClientAuthority {
         known.roots.ok_or_else(|| known.problem.unwrap_or(AuthorityError::NotYet))
     }
 
-    /// Somebody came whom nobody vouches for: perhaps there is a new authority.
+    /// The certificate of a client is not signed by the CA: there may be a new one.
     pub(super) fn doubt(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
@@ -141,7 +141,7 @@ impl ClientAuthority {
     }
 }
 
-/// The certificates in a bundle. One that cannot be used vouches for nobody; the others do.
+/// The certificates in a bundle. One that cannot be used is ignored.
 fn roots(text: &str) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(text.as_bytes()).flatten() {

@@ -1,5 +1,5 @@
-//! Policies of the documents that nodes took at their first boot. Each is made once: whoever edits
-//! it keeps the edit, whoever deletes it is not given it again.
+//! Policies of the documents that nodes used at their first boot. Each is created once: an edit is
+//! kept, and a deleted policy is not created again.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use serde_json::json;
 use super::notes;
 use crate::requests::{self, within};
 
-/// MachineConfigs that people wrote have it, rendered ones do not.
+/// MachineConfigs that administrators wrote have it, rendered ones do not.
 pub(super) const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
-/// MachineConfigs are large; so many are held at a time.
+/// MachineConfigs are large; this many are kept in memory at a time.
 const PAGE: u32 = 5;
 /// Nodes that are checked in one reconciliation.
 const MOST: usize = 50;
@@ -34,7 +34,7 @@ pub(super) fn machine_configs() -> ApiResource {
     }
 }
 
-/// Adopts, and knows whom it has judged by what.
+/// Adopts documents, and caches which nodes it has evaluated and from which versions.
 pub(super) struct Adopter {
     client: Client,
     judged: BTreeMap<String, Judged>,
@@ -45,11 +45,11 @@ pub(super) struct Adopter {
 /// MachineConfigs.
 struct Judged {
     by: (String, String),
-    /// Nothing, if it has no document.
+    /// None if it has no document.
     why: Option<String>,
 }
 
-/// What is there to judge a node by.
+/// The input for the evaluation of a node.
 struct Evidence {
     nodes: Vec<adoption::Node>,
     /// Versions of the reports of nodes.
@@ -75,7 +75,7 @@ impl Adopter {
         self.last.clone()
     }
 
-    /// Only those are judged of which something changed.
+    /// Only nodes with changes are evaluated.
     async fn try_reconcile(&mut self) -> Result<Progress> {
         let mut adopted = self.adopted().await?;
         let evidence = self.evidence().await?;
@@ -91,7 +91,7 @@ impl Adopter {
                 Ok(configs) => {
                     let before = adopted.len();
                     let judged = self.judge_all(&due, &evidence, &configs, &mut adopted).await;
-                    // What was made is remembered even if something else went wrong.
+                    // The created policies are recorded even if another step failed.
                     if adopted.len() > before {
                         self.remember(&adopted).await?;
                     }
@@ -141,13 +141,13 @@ impl Adopter {
         Ok(())
     }
 
-    /// Makes a policy. Returns why there is none for this node in the end.
+    /// Creates a policy. Returns why there is none for this node in the end.
     async fn make(&self, policy: &Policy) -> Result<Option<String>> {
         let policies: Api<Policy> = Api::all(self.client.clone());
         let name = policy.name_any();
         let doing = || format!("making the policy {name}");
         match within(policies.create(&PostParams::default(), policy)).await? {
-            // Somebody made it by hand, or we did and were interrupted.
+            // A user created it, or we did and were interrupted.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let there = within(policies.get_opt(&name)).await?.with_context(doing)?;
                 let is_other = there.is_some_and(|there| !adoption::is_for(&there, policy));
@@ -187,7 +187,7 @@ impl Adopter {
         })
     }
 
-    /// The MachineConfigs with documents, or which of them nobody can read.
+    /// The MachineConfigs with documents, or which of them cannot be read.
     async fn documents(&self) -> Result<Result<Vec<MachineConfig>, String>> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &machine_configs());
         let mut page = ListParams::default().labels(ROLE_LABEL).limit(PAGE);
@@ -230,7 +230,7 @@ impl Adopter {
                 None => progress.waiting += 1,
             }
         }
-        // Nodes that are gone are not remembered.
+        // Deleted nodes are removed from the cache.
         self.judged.retain(|name, _| evidence.nodes.iter().any(|node| node.name == *name));
         progress
     }
@@ -249,7 +249,7 @@ impl Adopter {
 }
 
 impl Evidence {
-    /// The versions of what a node is judged by, once it has reported.
+    /// The versions of the objects from which a node is evaluated, once it has reported.
     fn by(&self, node: &str) -> Option<(String, String)> {
         self.reports.get(node).map(|report| (report.clone(), self.configs.clone()))
     }

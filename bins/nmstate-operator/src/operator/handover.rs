@@ -1,5 +1,5 @@
-//! Taking over from kubernetes-nmstate and giving back, done. Whatever is removed was written down
-//! before; an object that took the place of the one that was seen is not touched.
+//! Performs the take-over from kubernetes-nmstate and the give-back. Whatever is removed was
+//! recorded before; an object that replaced the observed one is not modified.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,7 +17,7 @@ use super::notes;
 use super::others::{api, network_addons, olm, resource};
 use crate::requests::within;
 
-/// What comes before ours is deployed or removed: the record, then whatever goes.
+/// The steps before ours is deployed or removed: the record, then all removals.
 pub(crate) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
     if let Some(record) = &plan.record
         && held != Some(record)
@@ -35,7 +35,7 @@ pub(crate) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -
     Ok(())
 }
 
-/// What comes after ours is deployed or removed.
+/// The steps after ours is deployed or removed.
 pub(crate) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
     for installer in &plan.give_back {
         tracing::info!("restoring {installer}, to give back to kubernetes-nmstate");
@@ -52,7 +52,7 @@ pub(crate) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> 
 async fn dismiss(client: &Client, installer: &Installer) -> Result<()> {
     let (api, name) = (place(client, installer), installer.name());
     if installer.kind == InstallerKind::NetworkAddons {
-        // The object is about other add-ons, too.
+        // The object configures other add-ons, too.
         let patch = Patch::Merge(json!({ "spec": { "nmstate": null } }));
         return Ok(settled(within(api.patch(name, &PatchParams::default(), &patch)).await?)?);
     }
@@ -66,7 +66,8 @@ async fn clear(client: &Client, left: &Leftover) -> Result<()> {
         return unmention(&api).await;
     }
     let mut parameters = only(&left.uid);
-    // A workload stays in sight until its pods are gone: they need what goes after it.
+    // A workload stays visible until its pods have ended: they need the objects that are deleted
+    // after it.
     parameters.propagation_policy = Some(match left.kind.stage {
         Stage::Workload => PropagationPolicy::Foreground,
         Stage::Front | Stage::Rest => PropagationPolicy::Background,
@@ -74,12 +75,13 @@ async fn clear(client: &Client, left: &Leftover) -> Result<()> {
     Ok(settled(within(api.delete(&left.name, &parameters)).await?)?)
 }
 
-/// Takes the plugin off the console's list, and nothing that somebody else put there meanwhile.
+/// Removes the plugin from the console's list, and nothing that another client added in the
+/// meantime.
 async fn unmention(consoles: &Api<DynamicObject>) -> Result<()> {
     let Some(console) = within(consoles.get_opt("cluster")).await?? else { return Ok(()) };
     let mut plugins = console.data["spec"]["plugins"].as_array().cloned().unwrap_or_default();
     plugins.retain(|name| name != CONSOLE_PLUGIN);
-    // Refused when the list is no longer the one that was read.
+    // Rejected if the list has changed since it was read.
     let patch = Patch::Merge(json!({
         "metadata": { "resourceVersion": console.metadata.resource_version },
         "spec": { "plugins": plugins },
@@ -96,7 +98,8 @@ async fn restore(client: &Client, installer: &Installer) -> Result<()> {
     }
     let object: DynamicObject = serde_json::from_value(installer.copy.clone())?;
     match within(api.create(&PostParams::default(), &object)).await? {
-        // It is there, or the one that was removed is still going: the next reconciliation determines that.
+        // It exists, or the removed one is still being deleted: the next reconciliation determines
+        // that.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => Ok(result.map(drop)?),
     }
@@ -118,7 +121,7 @@ fn only(uid: &str) -> DeleteParams {
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }
 
-/// What is gone need not be removed; what replaced it is checked again.
+/// An object that does not exist need not be removed; its replacement is checked again.
 fn settled<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -1,4 +1,4 @@
-//! What the operator writes down for itself, in ConfigMaps of its namespace.
+//! The operator's own records, in ConfigMaps of its namespace.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use nmstate_deployment::names::{NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
 
 use crate::requests::within;
 
-/// Writes all of a ConfigMap; what was in it before is gone.
+/// Replaces the complete content of a ConfigMap.
 pub(super) async fn write(
     client: &Client,
     name: &str,

@@ -1,4 +1,4 @@
-//! What is seen of the cluster.
+//! Observes the cluster.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use super::others::{self, known};
 use super::watches::openshift;
 use crate::requests::within;
 
-/// Keys in the ConfigMap that is our memory.
+/// Keys in the ConfigMap with our persistent state.
 pub(super) const HAD_NMSTATE: &str = "hadNMState";
 pub(super) const ROLLED_OUT: &str = "rolledOut";
 
@@ -45,7 +45,8 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
             .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
         ..Rollout::default()
     };
-    // All nodes and pods of a large cluster are much to read, so only where it matters.
+    // Reading all nodes and pods of a large cluster is expensive, so it is done only where it
+    // matters.
     if rollout.is_incomplete() {
         handlers(client, &mut rollout).await?;
     }
@@ -63,8 +64,8 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
     })
 }
 
-/// What kind of cluster it is. One that does not say so gets no defaults, as one that is not
-/// OpenShift.
+/// The platform of the cluster. If it is not reported, no defaults apply, as on a cluster that is
+/// not OpenShift.
 pub(super) async fn platform(client: &Client) -> Result<Platform> {
     let infrastructures: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("Infrastructure", "infrastructures"));
@@ -94,7 +95,7 @@ pub(crate) async fn record(client: &Client) -> Result<Result<Option<Record>, Rec
     Ok(map.map(|map| Record::parse(&map.data.unwrap_or_default())).transpose())
 }
 
-/// A cluster that says nothing has the default profile.
+/// Without a configured profile, the default profile applies.
 async fn tls(client: &Client) -> Result<TlsProfile> {
     let servers: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("APIServer", "apiservers"));
@@ -123,6 +124,6 @@ async fn cluster_operator(client: &Client) -> Result<ClusterOperatorStatus> {
         .with_context(|| format!("reading the ClusterOperator {CLUSTER_OPERATOR}"))?
         .flatten();
     let status = object.map(|object| object.data["status"].clone()).unwrap_or_default();
-    // What cannot be read is not ours, and is written anew.
+    // Content that cannot be parsed is not ours, and is rewritten.
     Ok(serde_json::from_value(status).unwrap_or_default())
 }

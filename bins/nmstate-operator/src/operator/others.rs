@@ -1,4 +1,4 @@
-//! What is seen of kubernetes-nmstate. A kind that the cluster does not know has no objects.
+//! Observes kubernetes-nmstate. A kind that the cluster does not serve has no objects.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::requests::within;
 /// On the operator, its pods, and on what it deploys.
 const OPERATOR: &str = "app=kubernetes-nmstate-operator";
 const OPERAND: &str = "app=kubernetes-nmstate";
-/// Where it usually is. Events are written in `default`, and it has a right to there.
+/// The namespaces that it usually uses. Events are written in `default`, so it has a role there.
 const USUAL_PLACES: [&str; 3] = ["default", "nmstate", "openshift-nmstate"];
 
 /// Searches for it within the requested scope.
@@ -65,7 +65,7 @@ async fn glance(client: &Client) -> Result<Others> {
             if namespace == NAMESPACE {
                 continue;
             }
-            // The network add-ons of OpenShift Virtualization deploy handlers of their own accord.
+            // The network add-ons of OpenShift Virtualization deploy handlers by themselves.
             match object.owner_references().iter().find(|owner| owner.kind != "NMState") {
                 Some(owner) => {
                     others.running.push(format!(
@@ -86,7 +86,7 @@ async fn glance(client: &Client) -> Result<Others> {
     Ok(others)
 }
 
-/// The pods of an operator outlive its Deployment for a while, and act to the last.
+/// The pods of an operator outlive its Deployment for a while, and act until they end.
 async fn pods(client: &Client) -> Result<Vec<String>> {
     let api: Api<Pod> = Api::all(client.clone());
     let list = within(api.list(&ListParams::default().labels(OPERATOR)))
@@ -137,7 +137,7 @@ async fn installers(client: &Client, others: &mut Others) -> Result<()> {
     Ok(())
 }
 
-/// Whatever of it is there, of all kinds.
+/// All existing objects of it, of all kinds.
 async fn what_is_left(client: &Client, others: &mut Others) -> Result<()> {
     let mut places: BTreeSet<&str> = others.namespaces.iter().map(String::as_str).collect();
     places.extend(USUAL_PLACES);
@@ -188,7 +188,7 @@ async fn what_is_left(client: &Client, others: &mut Others) -> Result<()> {
     Ok(())
 }
 
-/// The mention of its plugin among the console's.
+/// The entry of its plugin in the console's list.
 async fn console(client: &Client) -> Result<Option<Leftover>, anyhow::Error> {
     let console = within(api(client, &resource(&CONSOLE), None).get_opt("cluster")).await?;
     let console = known(console)?.flatten();
@@ -233,7 +233,8 @@ async fn labelled(
     Ok(list.items)
 }
 
-/// None for a kind that the server does not serve: it says so in words, not as it does of an object.
+/// None for a kind that the server does not serve: the error is plain text, unlike that of a
+/// missing object.
 pub(super) fn known<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
@@ -241,7 +242,7 @@ pub(super) fn known<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube
     }
 }
 
-/// The object as the server has it. Items of a list do not say what they are.
+/// The object as stored by the server. Items of a list do not contain their kind.
 fn value(object: DynamicObject, kind: &str) -> Value {
     let api_version = match kind {
         "NetworkAddonsConfig" => network_addons().api_version,

@@ -1,5 +1,5 @@
-//! The operator's own port for numbers: what it counts, and the cluster's terms of TLS, which it
-//! follows without a restart.
+//! The operator's own metrics port: its metrics, and the cluster's TLS settings, which it applies
+//! without a restart.
 
 use nmstate_deployment::decide::{Decision, Operand};
 use nmstate_deployment::rollout::Rollout;

@@ -1,4 +1,4 @@
-//! What was decided, done. Everything may be done twice; nothing is written that is there already.
+//! Performs decisions. Every action is idempotent; nothing is written that is already there.
 
 use std::collections::BTreeMap;
 
@@ -23,31 +23,32 @@ use super::reports;
 use super::watches::openshift;
 use crate::requests::within;
 
-/// Does what was decided, and knows what it did last.
+/// Performs decisions, and caches what it did last.
 pub(super) struct Performer {
     client: Client,
     is_hosted: bool,
     done: Option<Done>,
-    /// Whether the reports of handlers were taken away since there were any.
+    /// Whether the reports of handlers were deleted since there were any.
     is_cleared: bool,
 }
 
-/// What was last done about the operand.
+/// The last action on the operand.
 #[derive(PartialEq)]
 enum Done {
     Deployed {
         objects: Vec<Value>,
-        /// How each of them was then.
+        /// The version of each of them at that time.
         versions: Vec<Version>,
     },
     Removed,
 }
 
-/// Tells whether an object was deleted or edited.
+/// Identifies whether an object was deleted or edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     uid: Option<String>,
-    /// The generation of what has a status, which changes by itself; of others the resource version.
+    /// The generation for objects with a status, as the status changes by itself; for others the
+    /// resource version.
     edit: Option<String>,
 }
 
@@ -64,7 +65,7 @@ impl Performer {
         Self { client, is_hosted, done: None, is_cleared: false }
     }
 
-    /// Makes the cluster what was decided.
+    /// Performs a decision.
     pub(super) async fn perform(&mut self, decision: &Decision) -> Result<()> {
         if decision.make_default {
             self.make_default().await?;
@@ -82,7 +83,7 @@ impl Performer {
         Ok(())
     }
 
-    /// Tells the cluster, and remembers.
+    /// Reports to the cluster, and caches the report.
     pub(super) async fn report(
         &self,
         seen: &Seen,
@@ -133,7 +134,7 @@ impl Performer {
                 .with_context(doing)?;
             versions.push(Version::of(&applied.metadata));
         }
-        // What clusters of another shape have, this one may have had before.
+        // Objects for clusters of another topology: this cluster may have had that topology before.
         let place = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
         let kept: Vec<_> = objects.iter().map(place).collect();
         for object in
@@ -146,7 +147,7 @@ impl Performer {
         Ok(())
     }
 
-    /// The present versions of these objects.
+    /// The current versions of these objects.
     async fn versions(&self, objects: &[Value]) -> Result<Vec<Version>> {
         let mut versions = Vec::new();
         for object in objects {
@@ -159,7 +160,7 @@ impl Performer {
         Ok(versions)
     }
 
-    /// Takes everything away that was ever deployed, workloads before their rights.
+    /// Removes everything that was ever deployed, workloads before their permissions.
     async fn remove(&mut self) -> Result<()> {
         if self.done == Some(Done::Removed) {
             return Ok(());
@@ -173,7 +174,7 @@ impl Performer {
         Ok(())
     }
 
-    /// Whether something is left to be done as soon as the last handler is gone.
+    /// Whether some work remains for when the last handler has ended.
     pub(super) fn waits_for_handlers(&self, decision: &Decision) -> bool {
         decision.clear_reports && !self.is_cleared
     }
@@ -185,7 +186,7 @@ impl Performer {
         gone(deleted.with_context(doing)?).with_context(doing)
     }
 
-    /// Where an object of ours is on the server.
+    /// The path of an object of ours on the server.
     fn place(&self, object: &Value) -> (Api<DynamicObject>, String) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -205,7 +206,7 @@ impl Performer {
             (ROLLED_OUT.to_owned(), memory.rolled_out.clone()),
         ]);
         let doing = || format!("writing the ConfigMap {MEMORY}");
-        // Another version may remember more; that is not ours to forget.
+        // Another version may have stored further keys, which must be kept.
         let patch = Patch::Merge(json!({ "data": data }));
         match within(maps.patch(MEMORY, &PatchParams::default(), &patch)).await? {
             Err(kube::Error::Api(status)) if status.code == 404 => {
@@ -243,7 +244,7 @@ impl Performer {
         let parameters = PatchParams::default();
         let write = || operators.patch_status(CLUSTER_OPERATOR, &parameters, &patch);
         match within(write()).await? {
-            // Somebody deleted it; it is ours to make.
+            // It was deleted; we create it.
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 let mut object = DynamicObject::new(CLUSTER_OPERATOR, &resource);
                 object.data = json!({ "spec": {} });
@@ -259,14 +260,14 @@ impl Performer {
     }
 
     async fn report_policies(&self, message: &str, now: Timestamp) -> Result<()> {
-        // Also one that nobody can read is told.
+        // An object that cannot be parsed gets the status, too.
         let policies: Api<StoredPolicy> = Api::all(self.client.clone());
         let list =
             within(policies.list(&ListParams::default())).await?.context("listing policies")?;
         for policy in &list.items {
             let Some(status) = ignored(&policy.without_spec(), message, now) else { continue };
             let name = policy.name_any();
-            // What the coordinator wrote beside the conditions is void now.
+            // The other fields that the coordinator wrote are invalid now.
             let patch = Patch::Merge(json!({ "status": {
                 "conditions": status.conditions,
                 "observedGeneration": status.observed_generation,
@@ -280,7 +281,7 @@ impl Performer {
     }
 }
 
-/// What is not there need not be removed, nor told anything.
+/// An object that does not exist need not be removed or updated.
 fn gone<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

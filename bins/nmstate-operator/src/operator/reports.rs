@@ -1,4 +1,4 @@
-//! What handlers reported about nodes, taken away once nobody writes it any more.
+//! The reports of handlers about nodes, removed once no handler writes them any more.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,8 +9,8 @@ use nmstate_deployment::names::{COMPONENT_LABEL, HANDLER, NAMESPACE};
 
 use crate::requests::within;
 
-/// Deletes all reports, unless a handler is still there: it would write its own anew. Returns
-/// whether they were deleted.
+/// Deletes all reports, unless a handler still runs, which would recreate its own. Returns whether
+/// they were deleted.
 pub(super) async fn clear(client: &Client) -> Result<bool> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let handlers = ListParams::default().labels(&format!("{COMPONENT_LABEL}={HANDLER}")).limit(1);

@@ -1,8 +1,8 @@
 //! Objects that are stored in a version that a later CRD will not list any more.
 //!
 //! The API server rejects a CRD that drops a version named in `status.storedVersions`, and the
-//! cluster-version operator stops there. So every object is written once in the present version,
-//! and the former ones are removed from that list.
+//! cluster-version operator stops there. So every object is written once in the current version,
+//! and the previous ones are removed from that list.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;
@@ -16,7 +16,7 @@ use crate::requests::within;
 /// Objects that are read at a time.
 const PAGE: u32 = 100;
 
-/// Migrates the objects of all kinds. Does nothing where there is nothing to migrate.
+/// Migrates the objects of all kinds. Does nothing if no migration is needed.
 pub(super) async fn migrate(client: &Client) -> Result<()> {
     let crds: Api<Crd> = Api::all(client.clone());
     for definition in crd::all() {
@@ -27,7 +27,7 @@ pub(super) async fn migrate(client: &Client) -> Result<()> {
         let Some(plan) = Migration::of(&found) else { continue };
         tracing::info!(crd = name, former = plan.former.join(", "), "migrating stored objects");
         rewrite(client, &plan).await.with_context(doing)?;
-        // Rejected if another client changed the list meanwhile.
+        // Rejected if another client changed the list in the meantime.
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": found.metadata.resource_version },
             "status": { "storedVersions": [plan.resource.version] },
@@ -63,7 +63,7 @@ impl Migration {
     }
 }
 
-/// Writes every object as it is. A patch of the status that changes nothing is enough: the server
+/// Writes every object unchanged. A patch of the status that changes nothing is enough: the server
 /// compares what it would store with what is stored, and the versions differ.
 async fn rewrite(client: &Client, plan: &Migration) -> Result<()> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &plan.resource);

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::adoption::{ROLE_LABEL, machine_configs};
 
-/// OpenShift's kinds, which we know by name only.
+/// OpenShift's kinds, which are referenced by name only.
 pub(super) fn openshift(kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: "config.openshift.io".into(),
@@ -119,8 +119,8 @@ where
     watcher(api, config).default_backoff().filter_map(|event| async move { told(event) }).boxed()
 }
 
-/// A watch that failed goes on by itself after a while, and then tells everything anew. That it
-/// begins is no news: where it cannot, it does so again and again.
+/// A watch that failed resumes by itself after a while, and then delivers all objects again. Its
+/// start is not an event: a watch that cannot be opened restarts repeatedly.
 fn told<K>(event: Result<Event<K>, watcher::Error>) -> Option<()> {
     match event {
         Ok(Event::Init) => None,

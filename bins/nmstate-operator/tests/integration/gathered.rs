@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::node::{Node, NodeOptions};
+use lab_cluster::node::{Node, NodeOptions};
 use serde_json::Value;
 
 const PROGRAM: &str = "/usr/bin/nmstate-operator";
@@ -87,8 +87,8 @@ fn a_node_without_open_vswitch_is_collected_with_the_reason() {
     assert!(of("/etc/nmstate/openshift/worker-0.yml")["problem"].is_null());
 }
 
-/// `oc exec` needs a kubelet; this one starts the same command in the node. Everything else fails, as
-/// without rights.
+/// `oc exec` needs a kubelet; this one starts the same command in the node. Everything else fails,
+/// as without permissions.
 const OC: &str = r#"#!/bin/bash
 case "$*" in
 *"get pods -l app.kubernetes.io/component=nmstate-handler"*) echo "handler-abc worker-0.example.com" ;;

@@ -1,5 +1,5 @@
-//! The numbers of a running part: real TLS, certificates of authorities made for the test, and the
-//! authority of clients in a real API server. Then the whole of it as the operator deploys it.
+//! The metrics of a running component: real TLS, certificates of CAs created for the test, and the
+//! client CA in a real API server. Then all of it as the operator deploys it.
 
 mod profile;
 pub(crate) mod scene;
@@ -7,7 +7,7 @@ pub(crate) mod scene;
 use std::fs;
 
 use lab::certificates::Authority;
-use lab::kube::ApiServer;
+use lab_cluster::kube::ApiServer;
 use reqwest::tls::Version;
 
 use scene::{Asking, MONITORING, Part, put_client_authority};
@@ -30,8 +30,8 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     .await;
     let asking = |trusted: &Authority| Asking::of(trusted).with(&monitoring);
 
-    // Without certificate and authority there is nobody to trust and nothing to show: the port
-    // answers nobody, says why, and the work goes on.
+    // Without certificate and CA the port does not respond to any client and logs the reason;
+    // everything else continues to work.
     part.says("metrics are not served: the serving certificate is missing").await;
     asking(&serving).refused(&part).await;
     serving.server().unwrap().write(folder.path(), "tls").unwrap();
@@ -46,7 +46,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     asking(&serving).numbers_with(line, &part).await;
     part.says("metrics are served").await;
 
-    // Others are told apart by what they lack.
+    // Other clients are distinguished by what they lack.
     let somebody = clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();
     let text = Asking::of(&serving).with(&somebody).answer_of(403, &part).await;
     assert!(
@@ -63,14 +63,13 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     a_version_below_the_minimum_is_refused(&server, &clients).await;
     handlers_serve_theirs_likewise(&server, &clients).await;
 
-    // A new certificate is shown from the next connection on.
+    // A new certificate is presented from the next connection on.
     let new_serving = Authority::generate().unwrap();
     new_serving.server().unwrap().write(folder.path(), "tls").unwrap();
     asking(&new_serving).numbers(&part).await;
     asking(&serving).refused(&part).await;
 
-    // A new authority is looked for when somebody comes who is not known; the old one is then
-    // forgotten.
+    // A new CA is read when an unknown client connects; the old one is then no longer trusted.
     let new_clients = Authority::generate().unwrap();
     put_client_authority(&server, &new_clients).await;
     let new_monitoring = new_clients.client(MONITORING).unwrap();
@@ -83,7 +82,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     assert!(!log.contains("PRIVATE KEY"), "{log}");
 }
 
-/// A part that was told to speak TLS 1.3 only.
+/// A component that is configured for TLS 1.3 only.
 async fn a_version_below_the_minimum_is_refused(server: &ApiServer, clients: &Authority) {
     let folder = tempfile::tempdir().unwrap();
     let serving = Authority::generate().unwrap();

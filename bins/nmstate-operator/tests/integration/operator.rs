@@ -1,4 +1,5 @@
-//! `nmstate-operator operator` with its own rights, on a real API server with OpenShift's CRDs.
+//! `nmstate-operator operator` with its own permissions, on a real API server with OpenShift's
+//! CRDs.
 
 mod br_ex;
 mod cluster;

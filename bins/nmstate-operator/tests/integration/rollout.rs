@@ -1,7 +1,8 @@
-//! Handlers on real nodes, with a coordinator, at a real API server across a wire.
+//! Handlers on real nodes, with a coordinator, at a real API server across a network.
 //!
-//! Each case is a test of its own, which runs in any order and alone. Starting a server and two nodes
-//! takes longer than most cases, so tests take them from a [`pool`] and return them as they were.
+//! Each case is a test of its own, which runs in any order and alone. Starting a server and two
+//! nodes takes longer than most cases, so tests take them from a [`pool`] and return them in their
+//! initial state.
 
 mod annotations;
 mod basics;
@@ -24,7 +25,7 @@ mod several;
 mod storage_networks;
 mod wishes;
 
-/// Makes a test of each case, and a list of their names.
+/// Generates a test for each case, and a list of their names.
 macro_rules! shared_tests {
     ($pool:path, $setting:expr; $($name:ident => $case:path,)*) => {
         pub(super) const NAMES: &[&str] = &[$(concat!(module_path!(), "::", stringify!($name))),*];
@@ -42,11 +43,11 @@ use pool::Pool;
 
 /// Nodes in namespaces.
 static NODES: Pool<Bench> = Pool::new(|| [nodes::NAMES, nodes_without_patience::NAMES].concat());
-/// Machines with a kernel of their own.
+/// Machines with their own kernel.
 static MACHINES: Pool<storage_networks::bench::Bench> =
     Pool::new(|| [machines_with_patience::NAMES, machines_without_patience::NAMES].concat());
 
-/// Changes that are to be made, by handlers that wait for long.
+/// Changes that are expected to succeed, by handlers with a long timeout.
 mod nodes {
     use crate::rollout::bench::Patience;
     use crate::rollout::{
@@ -91,7 +92,7 @@ mod nodes {
     }
 }
 
-/// Changes that are to be rolled back, by handlers that do not wait for long.
+/// Changes that are expected to be rolled back, by handlers with a short timeout.
 mod nodes_without_patience {
     use crate::rollout::bench::Patience;
     use crate::rollout::{annotations, basics, canary, probes};
@@ -110,8 +111,8 @@ mod nodes_without_patience {
 
 /// The kinds of policies that users of kubernetes-nmstate have, on a real kernel.
 mod machines_with_patience {
-    use crate::rollout::examples;
     use crate::rollout::storage_networks::PATIENT;
+    use crate::rollout::{examples, storage_networks};
 
     shared_tests! { crate::rollout::MACHINES, PATIENT;
         a_nic_gets_its_address_by_dhcp_on_selected_nodes => examples::dhcp_on_selected_nodes,
@@ -131,16 +132,24 @@ mod machines_with_patience {
         lldp_is_enabled_on_captured_interfaces_and_neighbours_are_reported => examples::lldp,
         two_policies_configure_two_nics => examples::two_policies,
         a_policy_for_a_nic_that_does_not_exist_fails => examples::missing_nic,
+        the_policy_of_the_page_creates_a_bond_with_a_vlan_for_jumbo_frames => storage_networks::bond_and_vlan,
+        a_bond_becomes_one_that_the_switch_negotiates => storage_networks::lacp,
+        a_bridge_on_a_bond_filters_vlans => storage_networks::bridge,
+        an_mtu_that_does_not_fit_is_rejected_and_nothing_changes => storage_networks::mtu_too_large,
+        what_is_in_memory_only_is_gone_after_a_restart_and_all_else_is_there => storage_networks::restart,
+        the_address_of_the_uplink_moves_to_a_bond_and_back => storage_networks::address_moves,
+        a_vlan_that_must_be_absent_is_removed_and_its_bond_stays => storage_networks::vlan_absent,
     }
 }
 
-/// The same for changes that are to be rolled back.
+/// The same for changes that are expected to be rolled back.
 mod machines_without_patience {
-    use crate::rollout::examples;
     use crate::rollout::storage_networks::IMPATIENT;
+    use crate::rollout::{examples, storage_networks};
 
     shared_tests! { crate::rollout::MACHINES, IMPATIENT;
         a_default_route_to_a_gateway_that_does_not_respond_is_rolled_back => examples::bad_gateway,
         an_open_vswitch_bridge_with_a_wrong_address_of_the_uplink_is_rolled_back => examples::bad_open_vswitch,
+        a_bond_that_takes_the_uplink_without_its_address_is_rolled_back => storage_networks::cut_off,
     }
 }

@@ -1,7 +1,7 @@
-//! Whole clusters of every shape: real API servers with real controllers, to which the release
-//! payload is applied as in a cluster, and whose pods run the real program.
+//! Complete clusters of every topology: real API servers with real controllers, to which the
+//! release payload is applied as in a cluster, and whose pods run the real program.
 //!
-//! Nobody but the tests schedules pods and starts what is in them: see [`kubelet`].
+//! Only the tests schedule pods and start their containers: see [`kubelet`].
 
 #![allow(clippy::await_holding_refcell_ref, reason = "each cluster is looked after by one task")]
 

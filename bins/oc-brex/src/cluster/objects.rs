@@ -370,7 +370,7 @@ impl Objects {
     }
 }
 
-/// The MAC addresses of a node: those that its NICs have, and those they were made with.
+/// The MAC addresses of a node: the current ones of its NICs, and the permanent ones.
 pub(crate) fn macs(state: &NetworkState) -> BTreeSet<Mac> {
     let of_interface = |it: &Interface| {
         let base = it.base_iface();

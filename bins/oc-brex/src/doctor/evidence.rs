@@ -70,7 +70,7 @@ impl Evidence {
 
     /// Adds what a cluster has: reports of nodes, states, documents, enactments.
     pub(crate) fn add_cluster(&mut self, objects: &Objects) {
-        // Of hosts that never joined, there is no more than their documents.
+        // Of hosts that never joined, only the documents are known.
         for file in objects.machine_configs.iter().flat_map(|config| &config.files) {
             if file.path.is_within(BR_EX_FOLDER) {
                 let name = file.path.file_name().to_owned();
@@ -202,8 +202,8 @@ impl NodeEvidence {
             && self.further.is_empty()
     }
 
-    /// What there was to look at.
-    pub(crate) fn looked_at(&self) -> String {
+    /// What was evaluated.
+    pub(crate) fn evaluated(&self) -> String {
         let parts = [
             self.report.as_ref().map(|_| "a report of its first boot"),
             self.state.as_ref().map(|_| "its network state"),

@@ -1,5 +1,5 @@
-//! Reads reports, folders of `brex-firstboot gather` and must-gather folders. Files are told by
-//! what is in them, since every version of must-gather lays them out in another way.
+//! Reads reports, folders of `brex-firstboot gather` and must-gather folders. Files are
+//! recognized by their content, because the layout differs between versions of must-gather.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,16 +18,16 @@ use super::evidence::Evidence;
 use crate::cluster::objects::node;
 use crate::cluster::{Kind, Objects};
 
-/// Of longer files the beginning is read; what we look for is smaller.
+/// Of longer files the beginning is read; the relevant files are smaller.
 const LARGEST: u64 = 16 << 20;
 const DEEPEST: usize = 20;
 const MOST_FILES: usize = 200_000;
-/// Journals that tell about br-ex, by the names their files begin with.
+/// Journals that concern br-ex, by the beginning of their file names.
 const JOURNALS: [&str; 5] =
     ["nmstate", "NetworkManager", "openvswitch", "ovs-vswitchd", "ovs-configuration"];
 /// Of folders with so few files all are read, whatever they are called.
 const SMALL: usize = 200;
-/// What the paths of objects contain that tell about br-ex.
+/// Parts of the paths of objects that concern br-ex.
 const TELLING: [&str; 6] = [
     "machineconfig",
     "nodenetwork",
@@ -145,8 +145,8 @@ fn index(folder: &Path) -> Result<Option<Index>> {
     Ok(index.filter(Index::is_ours))
 }
 
-/// A file of a must-gather folder. Most tell nothing about br-ex, and a broken one must not hide
-/// the others.
+/// A file of a must-gather folder. Most do not concern br-ex, and a damaged one must not hide the
+/// others.
 fn read_file(
     top: &Path,
     path: &Path,

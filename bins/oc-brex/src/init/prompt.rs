@@ -1,26 +1,26 @@
-//! Where answers come from: a person, or what the node has.
+//! Where values come from: a user at a terminal, or the current network of the node.
 
 use std::io::{self, BufRead, Write};
 
 use anyhow::{Result, bail};
 
-/// A question and where its answer can be given instead.
+/// A prompt for a value, and the flag that sets it instead.
 pub(super) struct Question<'a> {
     pub(super) text: &'a str,
     pub(super) proposal: Option<String>,
     pub(super) flag: &'a str,
 }
 
-/// A source of answers.
+/// A source of values.
 pub(super) trait Prompt {
     fn answer(&mut self, question: &Question<'_>) -> Result<String>;
     /// Shows something to choose from.
     fn show(&mut self, text: &str);
-    /// Whether another answer can be given after one that cannot be used.
+    /// Whether another value can be entered after an invalid one.
     fn can_correct(&self) -> bool;
 }
 
-/// Asks until the answer can be read, where another one can be given.
+/// Prompts until the value is valid, if another one can be entered.
 pub(super) fn ask<T>(
     prompt: &mut dyn Prompt,
     question: &Question<'_>,
@@ -49,7 +49,7 @@ impl Prompt for Terminal {
             out.flush()?;
             let mut line = String::new();
             if io::stdin().lock().read_line(&mut line)? == 0 {
-                bail!("the input ended before all questions were answered; nothing was written");
+                bail!("the input ended before all values were entered; nothing was written");
             }
             match (line.trim(), &question.proposal) {
                 ("", Some(proposal)) => return Ok(proposal.clone()),

@@ -1,5 +1,5 @@
-//! The questions of `oc-brex init`: what flags do not answer is asked, with what the node has now as
-//! the proposal.
+//! The prompts of `oc-brex init`: values without a flag are prompted for, with what the node has now
+//! as the default.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use machine_identity::Mac;
 
 use super::prompt::{self, Prompt, Question};
 
-/// What flags answer.
+/// Values of flags.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Given {
     pub(super) uplinks: Vec<String>,
@@ -293,7 +293,7 @@ dns-resolver: {running: {server: [192.0.2.53]}}
         Proposal::of(&NetworkState::new_from_yaml(NODE).unwrap())
     }
 
-    /// Answers from a list; what was asked is noted.
+    /// Values from a list; prompts are recorded.
     #[derive(Default)]
     struct Script {
         answers: Vec<&'static str>,
@@ -341,7 +341,7 @@ dns-resolver: {running: {server: [192.0.2.53]}}
     }
 
     #[test]
-    fn only_what_flags_leave_open_is_asked() {
+    fn only_values_without_a_flag_are_prompted_for() {
         let answers = vec!["52:54:00:00:00:02", "100", "dhcp", "dual"];
         let mut prompt = Script { answers, ..Script::default() };
         let topology = ask(&Given::default(), &node(), &mut prompt).unwrap();
@@ -363,7 +363,7 @@ dns-resolver: {running: {server: [192.0.2.53]}}
     }
 
     #[test]
-    fn an_answer_that_cannot_be_used_is_explained_and_asked_for_again() {
+    fn an_invalid_value_is_explained_and_prompted_for_again() {
         let answers =
             vec!["eno9", "eno1", "5000", "0", "static", "192.0.2.10", "192.0.2.10/24", "x", "", ""];
         let mut prompt = Script { answers, ..Script::default() };

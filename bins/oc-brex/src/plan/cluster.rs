@@ -26,7 +26,7 @@ struct NodePlan<'a> {
     role: Role,
     document: &'a InventoryDocument,
     plan: Plan,
-    /// What br-ex stands on before and after.
+    /// The interfaces below br-ex before and after.
     pictures: String,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn plan(
     }
     let Some(folder) = out else {
         if plans.iter().any(|it| it.plan.policy.is_some()) {
-            say("Give --out DIR to have the policies written.");
+            say("To write the policies, add --out DIR.");
         }
         return Ok(Ending::Good);
     };

@@ -1,4 +1,4 @@
-//! What the objects of a cluster tell about br-ex of each node. Pure.
+//! The state of br-ex of each node, from the objects of a cluster. Pure.
 
 use std::fmt;
 

@@ -63,7 +63,7 @@ fn with_address(address: &str) -> String {
 }
 
 #[test]
-fn a_good_document_ends_with_nothing_to_say() {
+fn a_good_document_has_no_findings() {
     let folder = folder(&[("a.yml", GOOD)]);
     let done = check(folder.path(), &["a.yml"]);
     assert_eq!((out(&done), done.status.code()), (String::new(), Some(0)));
@@ -71,7 +71,7 @@ fn a_good_document_ends_with_nothing_to_say() {
 }
 
 #[test]
-fn an_error_is_said_with_its_place_reason_and_remedy_and_ends_with_1() {
+fn an_error_has_location_reason_and_remedy_and_exit_code_1() {
     let folder = folder(&[("a.yml", &GOOD.replace(", {name: br-ex}]", "]"))]);
     let done = check(folder.path(), &["a.yml"]);
     assert_eq!(done.status.code(), Some(1));
@@ -99,7 +99,7 @@ fn warnings_end_with_0_unless_they_are_denied() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
+fn a_file_that_cannot_be_read_has_exit_code_2_and_a_remedy() {
     let folder = folder(&[("empty/x.txt", "")]);
     for (arguments, message) in [
         (&["missing.yml"][..], "reading missing.yml"),
@@ -120,7 +120,7 @@ fn an_install_config_without_documents_leaves_br_ex_to_configure_ovs() {
     let done = check(folder.path(), &["install-config.yaml"]);
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
     let note = "note: install-config.yaml: there is no `networking.hostConfig`, so configure-ovs \
-                makes br-ex on the interface with the default route\n";
+                creates br-ex on the interface with the default route\n";
     assert!(err(&done).starts_with(note), "{}", err(&done));
 }
 
@@ -140,7 +140,7 @@ fn hosts_are_checked_against_each_other_in_both_layouts() {
 }
 
 #[test]
-fn names_that_nodes_do_not_look_for_are_found_in_folders() {
+fn file_names_that_nodes_do_not_read_are_reported() {
     let folder =
         folder(&[("worker-0.example.com.yml", GOOD), ("cluster.yml", GOOD), ("notes.md", "")]);
     let done = check(folder.path(), &["."]);
@@ -209,7 +209,7 @@ fn several_policies_of_a_file_and_hosts_of_an_agent_config_are_checked() {
     assert!(out(&done).contains("p.yaml:15:22: error: `ovn-bridge-mappings`"), "{}", out(&done));
     let done = check(folder.path(), &["agent.yaml"]);
     assert!(
-        err(&done).contains("so configure-ovs makes it on the interface with"),
+        err(&done).contains("so configure-ovs creates it on the interface with"),
         "{}",
         err(&done)
     );
@@ -222,7 +222,7 @@ fn several_policies_of_a_file_and_hosts_of_an_agent_config_are_checked() {
 }
 
 #[test]
-fn json_and_sarif_say_the_same() {
+fn json_and_sarif_contain_the_same_findings() {
     let folder = folder(&[("a.yml", &GOOD.replace(", {name: br-ex}]", "]"))]);
     let json: Value =
         serde_json::from_str(&out(&check(folder.path(), &["a.yml", "-o", "json"]))).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::Value;
 
 const DOCUMENT: &str = "interfaces:
@@ -190,7 +190,7 @@ async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
     assert_eq!(code, Some(1), "{printed}{message}");
     for expected in [
         "worker-0.example.com:\n  fine: ",
-        "br-ex did not come up; the node has its former network",
+        "br-ex did not come up; the node has its previous network",
         "worker-2.yml was changed after br-ex was configured from it",
         "the node has not reported its first boot",
         "worker-4.example.com:\n  warning: there is no information about br-ex of this node",
@@ -309,7 +309,7 @@ async fn commands_that_read_files_read_the_cluster_as_well() {
         on_cluster(kubeconfig, &["decode", "--cluster", "--out", &hosts, "--force"]);
     assert_eq!(code, Some(0), "{message}");
 
-    // check: an MTU of 1500 is too small for the cluster network, which only the cluster tells.
+    // check: an MTU of 1500 is too small for the cluster network, which only the cluster reports.
     let (code, printed, message) = on_cluster(kubeconfig, &["check", "--cluster"]);
     assert_eq!(code, Some(1), "{printed}{message}");
     assert!(printed.contains("machineconfig/10-br-ex-worker"), "{printed}");

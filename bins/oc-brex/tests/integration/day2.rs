@@ -3,9 +3,9 @@
 use crate::support;
 
 use lab::data_tier;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate::NetworkState;
-use support::{Desk, cluster, host};
+use support::{WorkDir, cluster, host};
 
 /// What a node reports whose br-ex came from `host`, with what ovnkube added.
 fn node_state(name: &str, address: &str) -> String {
@@ -99,13 +99,13 @@ fn desired(yaml: &str) -> NetworkState {
 }
 
 #[test]
-fn a_plan_says_class_reason_order_and_outage() {
-    let desk = Desk::new();
-    desk.put("old.yml", host("192.0.2.20")).put(
+fn a_plan_has_class_reason_order_and_outage() {
+    let work_dir = WorkDir::new();
+    work_dir.put("old.yml", host("192.0.2.20")).put(
         "new.yml",
         host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
     );
-    let ended = desk.done(&[
+    let ended = work_dir.done(&[
         "plan",
         "--from",
         "old.yml",
@@ -124,26 +124,26 @@ fn a_plan_says_class_reason_order_and_outage() {
     ] {
         assert!(ended.out.contains(part), "{}", ended.out);
     }
-    let policy = desk.text("p/policy.yaml");
+    let policy = work_dir.text("p/policy.yaml");
     assert!(policy.contains("kubernetes.io/hostname: worker-0.example.com\n"), "{policy}");
     assert!(policy.contains("169.254.0.2"), "{policy}");
     assert!(
-        desk.text("p/way-back.yaml").contains("192.0.2.1\n")
-            || desk.text("p/way-back.yaml").contains("\"192.0.2.1\"")
+        work_dir.text("p/way-back.yaml").contains("192.0.2.1\n")
+            || work_dir.text("p/way-back.yaml").contains("\"192.0.2.1\"")
     );
 }
 
 #[test]
 fn what_may_not_be_done_is_refused_and_not_written() {
-    let desk = Desk::new();
-    desk.put("old.yml", host("192.0.2.20")).put("new.yml", host("192.0.2.21"));
-    let ended = desk
+    let work_dir = WorkDir::new();
+    work_dir.put("old.yml", host("192.0.2.20")).put("new.yml", host("192.0.2.21"));
+    let ended = work_dir
         .run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "--out", "p"]);
     assert_eq!(ended.code, 1);
     assert!(ended.out.starts_with("Class: forbidden\n"), "{}", ended.out);
     assert!(ended.out.contains("it may be the address that the cluster uses for the node"));
-    assert!(!desk.path("p").exists());
-    let ended = desk.run(&["plan", "--from", "old.yml", "--to", "new.yml"]);
+    assert!(!work_dir.path("p").exists());
+    let ended = work_dir.run(&["plan", "--from", "old.yml", "--to", "new.yml"]);
     assert_eq!(
         (ended.code, ended.err.as_str()),
         (2, "error: which nodes? Give --node or --role\n")
@@ -152,50 +152,51 @@ fn what_may_not_be_done_is_refused_and_not_written() {
 
 #[test]
 fn dhcp_that_is_off_in_both_documents_is_not_a_change() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let unmentioned = host("192.0.2.20").replace("    dhcp: false\n", "");
-    desk.put("old.yml", &unmentioned).put("new.yml", host("192.0.2.20"));
+    work_dir.put("old.yml", &unmentioned).put("new.yml", host("192.0.2.20"));
     for (old, new) in [("old.yml", "new.yml"), ("new.yml", "old.yml")] {
-        let ended = desk.done(&["plan", "--from", old, "--to", new, "--node", "w"]);
+        let ended = work_dir.done(&["plan", "--from", old, "--to", new, "--node", "w"]);
         assert!(ended.out.starts_with("Nothing changes: "), "{}", ended.out);
     }
 }
 
 #[test]
 fn from_a_nodes_state_the_policy_keeps_its_own_masquerade_address() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let state = node_state("worker-0", "192.0.2.20")
         .replace("{ip: 169.254.0.2, prefix-length: 17}", "{ip: 169.254.169.2, prefix-length: 29}");
-    desk.put("nns.yaml", state).put(
+    work_dir.put("nns.yaml", state).put(
         "new.yml",
         host("192.0.2.20").replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n"),
     );
-    let ended = desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
+    let ended = work_dir.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
     assert!(ended.out.contains("Class: short interruption\n"), "{}", ended.out);
     assert!(ended.out.contains("ethernet eno1: mtu: 1500 → 9000"), "{}", ended.out);
-    let policy = desk.text("p/policy.yaml");
+    let policy = work_dir.text("p/policy.yaml");
     assert!(policy.contains("169.254.169.2") && !policy.contains("169.254.0.2"), "{policy}");
-    let back = desk.text("p/way-back.yaml");
+    let back = work_dir.text("p/way-back.yaml");
     assert!(back.contains("mtu: 1500\n"), "{back}");
 }
 
 #[test]
 fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
-    let desk = Desk::new();
-    desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
+    let work_dir = WorkDir::new();
+    work_dir
+        .put("hosts/worker/worker-0.yml", host("192.0.2.20"))
         .put("hosts/worker/worker-1.yml", host("192.0.2.21"));
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
     // The virtual address moved to the other node in the meantime.
     let state = node_state("worker-0.example.com", "192.0.2.20")
         .replace("        - {ip: 192.0.2.200, prefix-length: 32}\n", "");
-    desk.put("nns.yaml", &state);
+    work_dir.put("nns.yaml", &state);
     let adopt = ["adopt", "--mc", "m/10-br-ex-worker.yaml", "--nns", "nns.yaml", "--out", "p"];
-    let ended = desk.done(&adopt);
+    let ended = work_dir.done(&adopt);
     assert_eq!(ended.out, "p/worker-0-br-ex.yaml\n");
-    let policy = desk.text("p/worker-0-br-ex.yaml");
+    let policy = work_dir.text("p/worker-0-br-ex.yaml");
     assert!(policy.contains("169.254.0.2") && policy.contains("maxUnavailable: 1"), "{policy}");
-    // nmstate itself says that nothing would be done, but for what no node reports: that ports of
-    // others are left alone.
+    // nmstate itself finds nothing to do, except for what no node reports: that ports of others
+    // are kept.
     let current = br_ex::node_state::parse(&state).unwrap().remove(0).state;
     let difference = desired(&policy).gen_diff(&current).unwrap();
     let instruction = serde_json::json!({"interfaces": [{
@@ -205,12 +206,12 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
     assert_eq!(serde_json::to_value(&difference).unwrap(), instruction);
 
     // A node whose MTU was changed by hand is not adopted.
-    desk.put(
+    work_dir.put(
         "hosts/worker/worker-0.yml",
         host("192.0.2.20").replace("state: up\n  ipv4:", "state: up\n  mtu: 9000\n  ipv4:"),
     );
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
-    let ended = desk.run(&adopt);
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    let ended = work_dir.run(&adopt);
     assert_eq!(ended.code, 1);
     assert!(
         ended.err.contains("differs from /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker"),
@@ -222,12 +223,12 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
 
 #[test]
 fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() {
-    let desk = Desk::new();
-    desk.put("hosts/cluster.yml", cluster());
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("hosts/cluster.yml", cluster());
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
     let state = node_state("db-0", "192.0.2.20")
         .replace("dhcp: false\n        address", "dhcp: true\n        address");
-    desk.put("nns.yaml", state);
+    work_dir.put("nns.yaml", state);
     let adopt = [
         "adopt",
         "--mc",
@@ -237,7 +238,7 @@ fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() 
         "--nns",
         "nns.yaml",
     ];
-    let ended = desk.run(&adopt);
+    let ended = work_dir.run(&adopt);
     assert_eq!(ended.code, 1);
     assert!(
         ended.err.contains("several roles have one for all their nodes (master, worker)"),
@@ -248,25 +249,26 @@ fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() 
 
 #[test]
 fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
-    let desk = Desk::new();
-    desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
-    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
+    let ended = work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     assert!(
         ended.err.contains("192.0.2.200 is left out: an address for one host alone"),
         "{}",
         ended.err
     );
-    let document = desk.text("m/hosts/worker/worker-0.yml");
+    let document = work_dir.text("m/hosts/worker/worker-0.yml");
     for part in ["copy-mac-from: eno1\n", "192.0.2.20", "metric: 48\n", "next-hop-address"] {
         assert!(document.contains(part), "{part}: {document}");
     }
     for part in ["169.254", "192.0.2.200", "patch-br-ex", "eno2"] {
         assert!(!document.contains(part), "{part}: {document}");
     }
-    // It is what the node has, so that nothing changes but who made it.
-    let planned = desk.done(&["plan", "--from", "nns.yaml", "--to", "m/hosts/worker/worker-0.yml"]);
+    // It describes the current state of the node, so that only its owner changes.
+    let planned =
+        work_dir.done(&["plan", "--from", "nns.yaml", "--to", "m/hosts/worker/worker-0.yml"]);
     assert!(!planned.out.contains("forbidden"), "{}", planned.out);
-    desk.text("m/way-back/worker-0.yml");
+    work_dir.text("m/way-back/worker-0.yml");
     let order: Vec<_> = ended.out.lines().filter(|line| line.starts_with("oc apply")).collect();
     assert_eq!(
         order,
@@ -277,7 +279,8 @@ fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
         ],
     );
     let reboot =
-        machine_config::parse(&desk.text("m/manifests/99-br-ex-force-reboot-worker.yaml")).unwrap();
+        machine_config::parse(&work_dir.text("m/manifests/99-br-ex-force-reboot-worker.yaml"))
+            .unwrap();
     let empty =
         machine_config::MachineConfig::new(reboot.name.clone(), reboot.role.clone().unwrap());
     let changes = machine_config::difference(&empty, &reboot);
@@ -319,26 +322,26 @@ fn documents_of_migrate_have_no_errors_for_any_mode_of_a_bond() {
         ("balance-xor", &["miimon", "xmit_hash_policy"], &["lacp_rate", "primary"]),
         ("balance-rr", &["miimon"], &["lacp_rate", "xmit_hash_policy", "primary"]),
     ] {
-        let desk = Desk::new();
-        desk.put("nns.yaml", bonded_state(mode, options));
-        desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
-        desk.done(&["check", "m/hosts"]);
-        let text = desk.text("m/hosts/worker/worker-0.yml");
+        let work_dir = WorkDir::new();
+        work_dir.put("nns.yaml", bonded_state(mode, options));
+        work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+        work_dir.done(&["check", "m/hosts"]);
+        let text = work_dir.text("m/hosts/worker/worker-0.yml");
         assert!(with.iter().all(|key| has(&text, key)), "{mode}: {text}");
         assert!(!without.iter().any(|key| has(&text, key)), "{mode}: {text}");
     }
     // A bond that is monitored by ARP stays monitored.
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let options = "miimon: 0, arp_interval: 1000, arp_ip_target: 192.0.2.1";
-    desk.put("nns.yaml", bonded_state("active-backup", options));
-    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
-    let text = desk.text("m/hosts/worker/worker-0.yml");
+    work_dir.put("nns.yaml", bonded_state("active-backup", options));
+    work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    let text = work_dir.text("m/hosts/worker/worker-0.yml");
     assert!(text.contains("arp_interval: 1000\n") && text.contains("arp_ip_target"), "{text}");
 }
 
 #[test]
 fn migrate_keeps_tables_of_routes_and_runs_dhcp_beside_router_advertisements() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let state = node_state("worker-0.example.com", "192.0.2.20")
         .replace(
             "      running:\n      - destination",
@@ -351,14 +354,14 @@ fn migrate_keeps_tables_of_routes_and_runs_dhcp_beside_router_advertisements() {
             "      ipv6:\n        enabled: true\n        dhcp: false\n        autoconf: true\n        \
              address:\n        - {ip: '2001:db8::5', prefix-length: 64}\n    routes",
         );
-    desk.put("nns.yaml", state);
-    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
-    desk.done(&["check", "m/hosts"]);
-    let document = desired(&desk.text("m/hosts/worker/worker-0.yml"));
+    work_dir.put("nns.yaml", state);
+    work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    work_dir.done(&["check", "m/hosts"]);
+    let document = desired(&work_dir.text("m/hosts/worker/worker-0.yml"));
     let document = serde_json::to_value(&document).unwrap();
     let routes = document.pointer("/routes/config").and_then(|it| it.as_array()).unwrap();
     assert!(routes.iter().any(|it| it["table-id"] == 100 && it["metric"] == 100), "{routes:?}");
-    let text = desk.text("m/hosts/worker/worker-0.yml");
+    let text = work_dir.text("m/hosts/worker/worker-0.yml");
     assert!(
         text.contains("autoconf: true\n") && !text.contains("dhcp: false\n    autoconf"),
         "{text}"
@@ -381,38 +384,38 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
             "error: worker-0.example.com: `eno1` has an MTU of 1500 and carries `br-ex`",
         ),
     ] {
-        let desk = Desk::new();
-        desk.put("good.yaml", &good).put("bad.yaml", bad);
+        let work_dir = WorkDir::new();
+        work_dir.put("good.yaml", &good).put("bad.yaml", bad);
         let nodes = ["migrate", "--nns", "good.yaml", "--nns", "bad.yaml", "--role", "worker"];
-        let ended = desk.run(&[&nodes[..], &["--out", "m"]].concat());
+        let ended = work_dir.run(&[&nodes[..], &["--out", "m"]].concat());
         assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{}", ended.err);
         assert!(ended.err.contains(output), "{}", ended.err);
         assert!(ended.err.contains("Nothing was written. "), "{}", ended.err);
-        assert!(!desk.path("m").exists());
+        assert!(!work_dir.path("m").exists());
     }
     // The document of all nodes is not that of one.
-    let desk = Desk::new();
-    desk.put("nns.yaml", node_state("cluster.example.com", "192.0.2.20"));
-    let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("nns.yaml", node_state("cluster.example.com", "192.0.2.20"));
+    let ended = work_dir.run(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     assert_eq!(ended.code, 2, "{}", ended.err);
     assert!(ended.err.contains("is for all nodes of the role"), "{}", ended.err);
-    assert!(!desk.path("m").exists());
+    assert!(!work_dir.path("m").exists());
 }
 
 #[test]
 fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes() {
-    let desk = Desk::new();
-    desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
+    let work_dir = WorkDir::new();
+    work_dir.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
     for (role, output) in [
         ("master", "node worker-0.example.com has the name of a worker, and --role is master"),
         ("wroker", "--role wroker: every cluster has a pool worker"),
     ] {
-        let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "--out", "m"]);
+        let ended = work_dir.run(&["migrate", "--nns", "nns.yaml", "--role", role, "--out", "m"]);
         assert_eq!(ended.code, 2, "{role}");
         assert!(ended.err.contains(output), "{}", ended.err);
-        assert!(!desk.path("m").exists(), "{role}");
+        assert!(!work_dir.path("m").exists(), "{role}");
     }
-    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    let ended = work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     // `oc adm` has no `pause`; a pool is paused by its field.
     assert!(!ended.out.contains("oc adm pause"), "{}", ended.out);
     assert!(ended.out.contains("-p '{\"spec\":{\"paused\":true}}'"), "{}", ended.out);
@@ -420,17 +423,17 @@ fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes()
 
 #[test]
 fn a_plan_lists_every_procedure_that_the_change_needs() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let old = host("192.0.2.20")
         .replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n")
         .replace("  copy-mac-from: eno1\n", "  copy-mac-from: eno1\n  mtu: 9000\n");
     let lower = old.replace("mtu: 9000", "mtu: 4000");
     // Another uplink at the same time, which is disruptive.
     let both = lower.replace("eno1", "eno2");
-    desk.put("old.yml", old).put("lower.yml", lower).put("both.yml", both);
+    work_dir.put("old.yml", old).put("lower.yml", lower).put("both.yml", both);
     let plan = |to: &str, more: &[&str]| {
         let arguments = ["plan", "--from", "old.yml", "--to", to, "--node", "worker-0"];
-        desk.done(&[&arguments[..], more].concat()).out
+        work_dir.done(&[&arguments[..], more].concat()).out
     };
     let out = plan("lower.yml", &[]);
     let place = |part: &str| out.find(part).unwrap_or_else(|| panic!("{part}: {out}"));
@@ -454,14 +457,14 @@ fn a_plan_lists_every_procedure_that_the_change_needs() {
 
 #[test]
 fn a_document_is_applied_again_at_a_reboot_only_by_the_operators_own_service() {
-    let desk = Desk::new();
-    desk.put("old.yml", host("192.0.2.20")).put(
+    let work_dir = WorkDir::new();
+    work_dir.put("old.yml", host("192.0.2.20")).put(
         "new.yml",
         host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
     );
     let plan = |program: &str| {
         let arguments = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", "w"];
-        desk.done(&[&arguments[..], &["--first-boot", program]].concat()).out
+        work_dir.done(&[&arguments[..], &["--first-boot", program]].concat()).out
     };
     assert!(plan("mco").contains("At their next reboot"), "{}", plan("mco"));
     assert!(!plan("brex-firstboot").contains("next reboot"), "{}", plan("brex-firstboot"));
@@ -487,20 +490,20 @@ async fn a_cluster_with_kubernetes_nmstate_accepts_every_policy() {
 
 async fn accepts_every_policy(server: &ApiServer) {
     server.load_cluster_crds().await.unwrap();
-    let desk = Desk::new();
-    desk.put("nns.yaml", node_state("worker-0", "192.0.2.20")).put(
+    let work_dir = WorkDir::new();
+    work_dir.put("nns.yaml", node_state("worker-0", "192.0.2.20")).put(
         "new.yml",
         host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
     );
-    desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
-    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    work_dir.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
+    work_dir.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     for name in [
         "p/policy.yaml",
         "p/way-back.yaml",
         "m/manifests/10-br-ex-worker.yaml",
         "m/manifests/99-br-ex-force-reboot-worker.yaml",
     ] {
-        let text = desk.text(name);
+        let text = work_dir.text(name);
         server.apply(&text, Persistence::Stored, FieldValidation::Strict).await.unwrap();
     }
 }

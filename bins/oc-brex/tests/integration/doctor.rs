@@ -16,7 +16,7 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// As the program on a node writes it when the gateway does not answer.
+/// As the program on a node writes it if the gateway does not respond.
 const TAKEN_BACK: &str = r#"{
   "version": 1, "program": "brex-firstboot 0.1.0", "bootId": "b", "hostname": "worker-0",
   "entries": [{
@@ -44,7 +44,7 @@ status:
 ";
 
 #[test]
-fn a_report_of_a_failure_says_what_to_do() {
+fn a_report_of_a_failure_has_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     put(&report, TAKEN_BACK);
@@ -129,7 +129,7 @@ metadata:
 }
 
 #[test]
-fn a_folder_that_tells_nothing_is_an_error_that_says_what_would() {
+fn a_folder_without_evidence_is_an_error_that_names_what_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     let output = doctor(&[folder.path()]);
     assert_eq!(output.status.code(), Some(2));
@@ -159,7 +159,7 @@ fn a_collection_of_a_node_is_read_as_a_whole() {
         "br-ex did not come up",
         "there is no Open vSwitch bridge br-ex",
         "the flag is empty",
-        "nmstate refused the document",
+        "nmstate rejected the document",
         "rule B1 at worker-0.yml:1:",
     ] {
         assert!(message.contains(expected), "{expected}: {message}");
@@ -217,7 +217,7 @@ fn must_gather_is_evaluated_as_a_running_cluster_is() {
     );
     for expected in [
         "worker-1.yml was changed after br-ex was configured from it",
-        "nmstate refused the document",
+        "nmstate rejected the document",
         "policy mtu is not in force on this node",
         "the switch drops large frames",
         "br-ex did not come up",
@@ -229,10 +229,10 @@ fn must_gather_is_evaluated_as_a_running_cluster_is() {
 
 #[test]
 fn a_small_folder_is_read_whatever_its_files_are_called() {
-    let desk = crate::support::Desk::new();
-    desk.put("hosts/worker/worker-0.yml", crate::support::host("192.0.2.20"));
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
-    let output = doctor(&[&desk.path("m")]);
+    let work_dir = crate::support::WorkDir::new();
+    work_dir.put("hosts/worker/worker-0.yml", crate::support::host("192.0.2.20"));
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    let output = doctor(&[&work_dir.path("m")]);
     let message = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{message}");
     assert!(message.contains("there is no information about worker-0"), "{message}");

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::Desk;
+use crate::support::WorkDir;
 
 const WORKERS: &str = include_str!("../fixtures/enhancement/10-br-ex-worker.yaml");
 const MASTERS: &str = include_str!("../fixtures/enhancement/10-br-ex-master.yaml");
@@ -26,8 +26,8 @@ fn anchors() -> String {
 }
 
 /// Rules and severities that `check` reports, without repetitions.
-fn found(desk: &Desk, arguments: &[&str]) -> (i32, Vec<String>) {
-    let ended = desk.run(&[&["check", "-o", "json"], arguments].concat());
+fn found(work_dir: &WorkDir, arguments: &[&str]) -> (i32, Vec<String>) {
+    let ended = work_dir.run(&[&["check", "-o", "json"], arguments].concat());
     let log: Value = serde_json::from_str(&ended.out)
         .unwrap_or_else(|error| panic!("{error}: {}{}", ended.out, ended.err));
     let documents = log["documents"].as_array().expect("documents").iter();
@@ -45,10 +45,10 @@ fn found(desk: &Desk, arguments: &[&str]) -> (i32, Vec<String>) {
 
 #[test]
 fn the_machine_configs_are_checked_without_errors() {
-    let desk = Desk::new();
-    desk.put("worker.yaml", WORKERS).put("master.yaml", MASTERS);
+    let work_dir = WorkDir::new();
+    work_dir.put("worker.yaml", WORKERS).put("master.yaml", MASTERS);
     for file in ["worker.yaml", "master.yaml"] {
-        let (code, rules) = found(&desk, &[file]);
+        let (code, rules) = found(&work_dir, &[file]);
         // `copy-mac-from` is on the bridge, the files end in .yaml, no metric is given.
         let expected =
             ["info B23", "info B24", "warning B13", "warning B30", "warning B7", "warning B8"];
@@ -58,8 +58,8 @@ fn the_machine_configs_are_checked_without_errors() {
 
 #[test]
 fn files_that_end_in_yaml_are_an_error_where_the_operators_own_script_reads_them() {
-    let desk = Desk::new();
-    desk.put("worker.yaml", WORKERS);
+    let work_dir = WorkDir::new();
+    work_dir.put("worker.yaml", WORKERS);
     let unit = "\
 apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
@@ -69,15 +69,15 @@ spec:
     ignition: {version: 3.2.0}
     systemd: {units: [{name: NAME, enabled: true, contents: \"[Unit]\\n\"}]}
 ";
-    desk.put("mco.yaml", unit.replace("NAME", "nmstate-configuration.service"));
-    desk.put("ours.yaml", unit.replace("NAME", "brex-firstboot-stage.service"));
+    work_dir.put("mco.yaml", unit.replace("NAME", "nmstate-configuration.service"));
+    work_dir.put("ours.yaml", unit.replace("NAME", "brex-firstboot-stage.service"));
     for (arguments, code, is_found) in [
         (&["worker.yaml", "--first-boot", "mco"][..], 1, true),
         (&["worker.yaml", "mco.yaml"], 1, true),
         (&["worker.yaml", "--first-boot", "brex-firstboot"], 0, false),
         (&["ours.yaml", "worker.yaml"], 0, false),
     ] {
-        let (ended, rules) = found(&desk, arguments);
+        let (ended, rules) = found(&work_dir, arguments);
         assert_eq!(ended, code, "{arguments:?}");
         assert_eq!(rules.contains(&"error B30".to_owned()), is_found, "{arguments:?}: {rules:?}");
         assert!(!rules.contains(&"warning B30".to_owned()), "{arguments:?}: {rules:?}");
@@ -86,30 +86,30 @@ spec:
 
 #[test]
 fn the_install_configs_are_checked_without_errors() {
-    let desk = Desk::new();
-    desk.put("hosts.yaml", hosts()).put("anchors.yaml", anchors());
+    let work_dir = WorkDir::new();
+    work_dir.put("hosts.yaml", hosts()).put("anchors.yaml", anchors());
     for file in ["hosts.yaml", "anchors.yaml"] {
-        let (code, rules) = found(&desk, &[file]);
+        let (code, rules) = found(&work_dir, &[file]);
         assert_eq!(code, 0, "{file}: {rules:?}");
         assert!(rules.contains(&"warning B7".to_owned()), "{file}: {rules:?}");
     }
-    let ended = desk.done(&["check", "anchors.yaml"]);
+    let ended = work_dir.done(&["check", "anchors.yaml"]);
     assert!(ended.err.contains("3 documents checked: 0 errors"), "{}", ended.err);
 }
 
 #[test]
 fn a_host_of_no_known_role_is_in_the_machine_configs_of_both_roles() {
-    let desk = Desk::new();
-    desk.put("install-config.yaml", hosts());
+    let work_dir = WorkDir::new();
+    work_dir.put("install-config.yaml", hosts());
     let ended =
-        desk.done(&["render", "--install-config", "install-config.yaml", "--out", "manifests"]);
+        work_dir.done(&["render", "--install-config", "install-config.yaml", "--out", "manifests"]);
     assert!(ended.err.contains("note: install-config.yaml: the role of master-0 is not known"));
     for role in ["master", "worker"] {
-        let text = desk.text(&format!("manifests/10-br-ex-{role}.yaml"));
+        let text = work_dir.text(&format!("manifests/10-br-ex-{role}.yaml"));
         assert!(text.contains("/etc/nmstate/openshift/master-0.yml"), "{text}");
     }
-    let desk = Desk::new();
-    desk.put("install-config.yaml", hosts());
+    let work_dir = WorkDir::new();
+    work_dir.put("install-config.yaml", hosts());
     let arguments = [
         "render",
         "--install-config",
@@ -119,22 +119,23 @@ fn a_host_of_no_known_role_is_in_the_machine_configs_of_both_roles() {
         "--out",
         "manifests",
     ];
-    let ended = desk.done(&arguments);
+    let ended = work_dir.done(&arguments);
     assert!(!ended.err.contains("not known"), "{}", ended.err);
-    assert!(desk.path("manifests/10-br-ex-master.yaml").exists());
-    assert!(!desk.path("manifests/10-br-ex-worker.yaml").exists());
+    assert!(work_dir.path("manifests/10-br-ex-master.yaml").exists());
+    assert!(!work_dir.path("manifests/10-br-ex-worker.yaml").exists());
 }
 
 #[test]
 fn check_and_render_place_the_files_of_a_folder_alike() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let host = crate::support::host;
-    desk.put("hosts/worker-0.yml", host("192.0.2.10"))
+    work_dir
+        .put("hosts/worker-0.yml", host("192.0.2.10"))
         .put("hosts/db1.yml", host("192.0.2.11"))
         .put("hosts/infra/i0.yaml", host("192.0.2.12"));
     let note = "note: hosts/db1.yml: the role is not known";
-    let checked = desk.done(&["check", "hosts"]);
-    let rendered = desk.done(&["render", "--hosts", "hosts", "--out", "manifests"]);
+    let checked = work_dir.done(&["check", "hosts"]);
+    let rendered = work_dir.done(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert!(checked.err.contains(note) && rendered.err.contains(note), "{}", checked.err);
     let names: Vec<&str> = rendered.out.lines().collect();
     let expected =
@@ -147,13 +148,13 @@ fn check_and_render_place_the_files_of_a_folder_alike() {
         ("hosts/My Role/x.yml", "expected a folder named after a role"),
         ("hosts/w.example.com.yml", "w.example.com"),
     ] {
-        desk.put(file, host("192.0.2.13"));
-        let checked = desk.run(&["check", "hosts"]);
+        work_dir.put(file, host("192.0.2.13"));
+        let checked = work_dir.run(&["check", "hosts"]);
         assert_eq!(checked.code, 1, "{file}: {}", checked.out);
         assert!(checked.out.contains(output), "{file}: {}", checked.out);
-        let rendered = desk.run(&["render", "--hosts", "hosts", "--out", "again"]);
+        let rendered = work_dir.run(&["render", "--hosts", "hosts", "--out", "again"]);
         assert_eq!(rendered.code, 2, "{file}");
         assert!(rendered.err.contains(output), "{file}: {}", rendered.err);
-        std::fs::remove_file(desk.path(file)).expect("removing the file");
+        std::fs::remove_file(work_dir.path(file)).expect("removing the file");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::support::Desk;
+use crate::support::WorkDir;
 
 /// A node with a bond, as `nmstatectl show` prints it.
 const NODE: &str = "interfaces:
@@ -22,12 +22,12 @@ routes:
 dns-resolver: {running: {server: [192.0.2.53]}}
 ";
 
-/// Runs the program at a terminal of its own, which `script` makes, with these lines typed in.
-fn at_a_terminal(desk: &Desk, words: &str, typed: &str) -> (Option<i32>, String) {
+/// Runs the program at a terminal, which `script` provides, with these lines as input.
+fn at_a_terminal(work_dir: &WorkDir, words: &str, typed: &str) -> (Option<i32>, String) {
     let line = format!("{} {words}", env!("CARGO_BIN_EXE_oc-brex"));
     let mut child = Command::new("script")
         .args(["-q", "-e", "-c", &line, "/dev/null"])
-        .current_dir(desk.path(""))
+        .current_dir(work_dir.path(""))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -38,12 +38,12 @@ fn at_a_terminal(desk: &Desk, words: &str, typed: &str) -> (Option<i32>, String)
 }
 
 #[test]
-fn questions_are_answered_at_a_terminal_and_wrong_answers_are_asked_for_again() {
-    let desk = Desk::new();
-    desk.put("node.yaml", NODE);
+fn values_are_entered_at_a_terminal_and_invalid_ones_are_prompted_for_again() {
+    let work_dir = WorkDir::new();
+    work_dir.put("node.yaml", NODE);
     let words = "init --nns node.yaml --out hosts/worker/w0.yml";
     // Uplinks as they are, a VLAN that cannot be and one that can, and all else as proposed.
-    let (code, printed) = at_a_terminal(&desk, words, "\n9999\n100\n\n\n\n\n\n");
+    let (code, printed) = at_a_terminal(&work_dir, words, "\n9999\n100\n\n\n\n\n\n");
     assert_eq!(code, Some(0), "{printed}");
     for expected in [
         "NICs below br-ex, by name or MAC address, with commas [eno1,eno2]: ",
@@ -55,38 +55,39 @@ fn questions_are_answered_at_a_terminal_and_wrong_answers_are_asked_for_again() 
     ] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
-    let document = desk.text("hosts/worker/w0.yml");
+    let document = work_dir.text("hosts/worker/w0.yml");
     for expected in ["name: bond7.100", "base-iface: bond7", "192.0.2.10"] {
         assert!(document.contains(expected), "{expected}: {document}");
     }
-    desk.done(&["check", "hosts", "--deny-warnings"]);
+    work_dir.done(&["check", "hosts", "--deny-warnings"]);
 }
 
 #[test]
 fn input_that_ends_early_leaves_no_file() {
-    let desk = Desk::new();
-    desk.put("node.yaml", NODE);
-    let (code, printed) = at_a_terminal(&desk, "init --nns node.yaml --out w0.yml", "eno1\n\u{4}");
+    let work_dir = WorkDir::new();
+    work_dir.put("node.yaml", NODE);
+    let (code, printed) =
+        at_a_terminal(&work_dir, "init --nns node.yaml --out w0.yml", "eno1\n\u{4}");
     assert_eq!(code, Some(2), "{printed}");
     assert!(printed.contains("nothing was written"), "{printed}");
-    assert!(!desk.path("w0.yml").exists());
+    assert!(!work_dir.path("w0.yml").exists());
 }
 
 #[test]
 fn without_a_terminal_flags_decide_and_files_are_kept() {
-    let desk = Desk::new();
-    desk.put("node.yaml", NODE);
-    let ended = desk.run(&["init", "--nns", "node.yaml"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("node.yaml", NODE);
+    let ended = work_dir.run(&["init", "--nns", "node.yaml"]);
     assert_eq!((ended.code, ended.out.as_str()), (2, ""));
     assert!(ended.err.contains("--uplink is not given; give it, or --yes"), "{}", ended.err);
     let yes = ["init", "--nns", "node.yaml", "--by-mac", "--yes", "--out", "w0.yml"];
-    desk.done(&yes);
-    let document = desk.text("w0.yml");
+    work_dir.done(&yes);
+    let document = work_dir.text("w0.yml");
     assert_eq!(document.matches("identifier: mac-address").count(), 2, "{document}");
-    let ended = desk.run(&yes);
+    let ended = work_dir.run(&yes);
     assert_eq!(ended.code, 2);
     assert!(ended.err.contains("w0.yml exists; give --force"), "{}", ended.err);
-    let ended = desk.run(&["init", "--uplink", "eno1", "--dhcp", "--vlan-id", "4095", "--yes"]);
+    let ended = work_dir.run(&["init", "--uplink", "eno1", "--dhcp", "--vlan-id", "4095", "--yes"]);
     assert_eq!((ended.code, ended.out.as_str()), (2, ""));
     assert!(ended.err.contains("--vlan-id: expected a number from 0 to 4094"), "{}", ended.err);
 }

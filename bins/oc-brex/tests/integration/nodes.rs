@@ -1,7 +1,7 @@
 //! Changes of nodes that run: what the page about them shows is what `oc-brex plan` writes, and
 //! what `oc-brex plan` writes does it.
 
-// A test that cannot go on says why, and where.
+// A test that cannot continue panics with the reason and its location.
 mod bonded;
 mod change;
 mod doubtful;
@@ -10,7 +10,7 @@ mod plain;
 use crate::support;
 
 use page::Change;
-use support::Desk;
+use support::WorkDir;
 
 /// What the tests on nodes prove, each under its title on the page.
 const PROVED: [&str; 7] = [
@@ -24,18 +24,18 @@ const PROVED: [&str; 7] = [
 ];
 
 #[test]
-fn the_page_shows_what_plan_says_and_writes_for_each_change() {
+fn the_page_shows_what_plan_prints_and_writes_for_each_change() {
     let changes = page::changes();
     let titles: Vec<&str> = changes.iter().map(|change| change.title.as_str()).collect();
     assert_eq!(titles, PROVED);
     for Change { title, node, old, new, says, policy, .. } in &changes {
-        let desk = Desk::new();
-        desk.put("old.yml", old).put("new.yml", new);
+        let work_dir = WorkDir::new();
+        work_dir.put("old.yml", old).put("new.yml", new);
         let node = format!("{node}.example.com");
         let from = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", &node, "--out", "p"];
-        let ended = desk.done(&from);
+        let ended = work_dir.done(&from);
         assert!(ended.out.starts_with(says), "{title}: {}", ended.out);
-        assert_eq!(desk.text("p/policy.yaml"), *policy, "{title}");
+        assert_eq!(work_dir.text("p/policy.yaml"), *policy, "{title}");
     }
 }
 

@@ -6,9 +6,9 @@ use std::fs;
 use std::process::Command;
 
 use lab::data_tier;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::tools::{self, Tool};
-use support::{Desk, cluster, host};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
+use support::{WorkDir, cluster, host};
 
 const INSTALL_CONFIG: &str = "\
 apiVersion: v1
@@ -43,38 +43,39 @@ platform:
     - {name: master-0.example.com, role: master}
 ";
 
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.put("hosts/master/master-0.yml", host("192.0.2.10"))
+fn work_dir() -> WorkDir {
+    let work_dir = WorkDir::new();
+    work_dir
+        .put("hosts/master/master-0.yml", host("192.0.2.10"))
         .put("hosts/worker/worker-0.yaml", host("192.0.2.20"))
         .put("hosts/worker/worker-1.yml", host("192.0.2.21"))
         .put("hosts/infra/cluster.yml", cluster());
-    desk
+    work_dir
 }
 
 #[test]
 fn a_role_with_a_typing_mistake_and_hosts_on_a_cloud_are_warned_about() {
-    let desk = Desk::new();
-    desk.put("hosts/wroker/worker-0.yml", host("192.0.2.20"));
-    let ended = desk.done(&["render", "--hosts", "hosts", "--platform", "aws", "--out", "m"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("hosts/wroker/worker-0.yml", host("192.0.2.20"));
+    let ended = work_dir.done(&["render", "--hosts", "hosts", "--platform", "aws", "--out", "m"]);
     assert!(ended.err.contains("a pool called wroker; is worker meant?\n"), "{}", ended.err);
-    assert!(ended.err.contains("host names on `aws` are not known beforehand"), "{}", ended.err);
-    desk.text("m/10-br-ex-wroker.yaml");
+    assert!(ended.err.contains("host names on `aws` are not known in advance"), "{}", ended.err);
+    work_dir.text("m/10-br-ex-wroker.yaml");
 }
 
 #[test]
 fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
     for gzip in [&[][..], &["--gzip"]] {
-        let desk = desk();
+        let work_dir = work_dir();
         let ended =
-            desk.done(&[&["render", "--hosts", "hosts", "--out", "manifests"], gzip].concat());
+            work_dir.done(&[&["render", "--hosts", "hosts", "--out", "manifests"], gzip].concat());
         assert_eq!(
             ended.out,
             "manifests/10-br-ex-infra.yaml\nmanifests/10-br-ex-master.yaml\n\
              manifests/10-br-ex-worker.yaml\n",
         );
         let manifests: Vec<_> = ended.out.lines().collect();
-        let ended = desk.done(&[&["decode", "--out", "back"], manifests.as_slice()].concat());
+        let ended = work_dir.done(&[&["decode", "--out", "back"], manifests.as_slice()].concat());
         assert_eq!(
             ended.out,
             "back/infra/cluster.yml\nback/master/master-0.yml\nback/worker/worker-0.yml\n\
@@ -86,7 +87,7 @@ fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
             ("hosts/worker/worker-1.yml", "back/worker/worker-1.yml"),
             ("hosts/infra/cluster.yml", "back/infra/cluster.yml"),
         ] {
-            assert_eq!(desk.text(given), desk.text(back));
+            assert_eq!(work_dir.text(given), work_dir.text(back));
         }
     }
 }
@@ -94,83 +95,85 @@ fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
 #[test]
 fn the_same_documents_give_the_same_bytes() {
     for flag in ["--service", "--gzip"] {
-        let desk = desk();
-        desk.done(&["render", "--hosts", "hosts", "--out", "a", flag]);
-        desk.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
-        desk.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
-        for entry in fs::read_dir(desk.path("a")).unwrap() {
+        let work_dir = work_dir();
+        work_dir.done(&["render", "--hosts", "hosts", "--out", "a", flag]);
+        work_dir.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
+        work_dir.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
+        for entry in fs::read_dir(work_dir.path("a")).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            assert_eq!(desk.text(&format!("a/{name}")), desk.text(&format!("b/{name}")));
+            assert_eq!(work_dir.text(&format!("a/{name}")), work_dir.text(&format!("b/{name}")));
         }
     }
 }
 
 #[test]
 fn the_former_spelling_of_out_works_with_a_warning() {
-    let desk = Desk::new();
-    desk.put("install-config.yaml", INSTALL_CONFIG);
+    let work_dir = WorkDir::new();
+    work_dir.put("install-config.yaml", INSTALL_CONFIG);
     let render = ["render", "--install-config", "install-config.yaml"];
-    let current = desk.done(&[&render[..], &["--out", "a"]].concat());
-    let former = desk.done(&[&render[..], &["-o", "b"]].concat());
+    let current = work_dir.done(&[&render[..], &["--out", "a"]].concat());
+    let former = work_dir.done(&[&render[..], &["-o", "b"]].concat());
     let warning = "warning: -o DIR is deprecated; use --out DIR\n";
     assert_eq!(former.err, format!("{warning}{}", current.err));
     let file = "10-br-ex-worker.yaml";
-    assert_eq!(desk.text(&format!("a/{file}")), desk.text(&format!("b/{file}")));
+    assert_eq!(work_dir.text(&format!("a/{file}")), work_dir.text(&format!("b/{file}")));
 }
 
 #[test]
 fn an_install_config_with_anchors_and_merge_keys_is_rendered_and_files_win() {
-    let desk = Desk::new();
-    desk.put("install-config.yaml", INSTALL_CONFIG);
-    desk.done(&["render", "--install-config", "install-config.yaml", "--out", "m"]);
-    desk.done(&["decode", "m/10-br-ex-master.yaml", "m/10-br-ex-worker.yaml", "--out", "back"]);
+    let work_dir = WorkDir::new();
+    work_dir.put("install-config.yaml", INSTALL_CONFIG);
+    work_dir.done(&["render", "--install-config", "install-config.yaml", "--out", "m"]);
+    work_dir.done(&["decode", "m/10-br-ex-master.yaml", "m/10-br-ex-worker.yaml", "--out", "back"]);
     let (master, worker) =
-        (desk.text("back/master/master-0.yml"), desk.text("back/worker/db-0.yml"));
+        (work_dir.text("back/master/master-0.yml"), work_dir.text("back/worker/db-0.yml"));
     for text in [&master, &worker] {
         assert!(text.contains("interfaces:\n- name: eno1\n"), "{text}");
         assert!(!text.contains("<<") && !text.contains('&') && !text.contains('*'), "{text}");
     }
     assert!(worker.contains("192.0.2.1") && !master.contains("192.0.2.1"));
 
-    desk.put("hosts/worker/db-0.yml", host("192.0.2.30"));
+    work_dir.put("hosts/worker/db-0.yml", host("192.0.2.30"));
     let both = ["--install-config", "install-config.yaml", "--hosts", "hosts"];
-    desk.done(&[&["render", "--out", "m"], &both[..]].concat());
-    desk.done(&["decode", "m/10-br-ex-worker.yaml", "--out", "back", "--force"]);
-    assert_eq!(desk.text("back/worker/db-0.yml"), host("192.0.2.30"));
+    work_dir.done(&[&["render", "--out", "m"], &both[..]].concat());
+    work_dir.done(&["decode", "m/10-br-ex-worker.yaml", "--out", "back", "--force"]);
+    assert_eq!(work_dir.text("back/worker/db-0.yml"), host("192.0.2.30"));
 }
 
 #[test]
 fn errors_stop_the_rendering_unless_they_are_allowed() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     let broken = host("192.0.2.20").replace("    - name: br-ex\n", "");
-    desk.put("hosts/worker/worker-0.yml", &broken);
-    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
+    work_dir.put("hosts/worker/worker-0.yml", &broken);
+    let ended = work_dir.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("hosts/worker/worker-0.yml:"), "{}", ended.err);
     assert!(ended.err.contains("[B3]"), "{}", ended.err);
     assert!(ended.err.contains("Nothing was written."), "{}", ended.err);
-    assert!(!desk.path("manifests").exists());
-    desk.done(&["render", "--hosts", "hosts", "--out", "manifests", "--allow-errors"]);
-    desk.done(&["decode", "manifests/10-br-ex-worker.yaml", "--out", "back"]);
-    assert_eq!(desk.text("back/worker/worker-0.yml"), broken);
+    assert!(!work_dir.path("manifests").exists());
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "manifests", "--allow-errors"]);
+    work_dir.done(&["decode", "manifests/10-br-ex-worker.yaml", "--out", "back"]);
+    assert_eq!(work_dir.text("back/worker/worker-0.yml"), broken);
 }
 
 #[test]
 fn two_hosts_with_one_address_are_not_rendered() {
-    let desk = Desk::new();
-    desk.put("hosts/worker-0.yml", host("192.0.2.20"))
+    let work_dir = WorkDir::new();
+    work_dir
+        .put("hosts/worker-0.yml", host("192.0.2.20"))
         .put("hosts/master-0.yml", host("192.0.2.20"));
-    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
+    let ended = work_dir.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("[B22]") && ended.err.contains("192.0.2.20"), "{}", ended.err);
 }
 
 #[test]
 fn both_endings_for_one_host_are_an_error() {
-    let desk = Desk::new();
-    desk.put("hosts/worker-0.yml", host("192.0.2.20"))
+    let work_dir = WorkDir::new();
+    work_dir
+        .put("hosts/worker-0.yml", host("192.0.2.20"))
         .put("hosts/worker-0.yaml", host("192.0.2.20"));
-    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
+    let ended = work_dir.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 2);
     assert_eq!(
         ended.err,
@@ -180,9 +183,9 @@ fn both_endings_for_one_host_are_an_error() {
 }
 
 #[test]
-fn what_cannot_be_rendered_is_said() {
-    let desk = Desk::new();
-    desk.put("install-config.yaml", "platform: {none: {}}\n").put("empty/README.md", "");
+fn what_cannot_be_rendered_is_reported() {
+    let work_dir = WorkDir::new();
+    work_dir.put("install-config.yaml", "platform: {none: {}}\n").put("empty/README.md", "");
     for (arguments, expected) in [
         (
             &["--install-config", "install-config.yaml"][..],
@@ -192,7 +195,7 @@ fn what_cannot_be_rendered_is_said() {
         (&["--hosts", "absent"], "error: reading absent: No such file or directory"),
         (&[], "error: the following required arguments were not provided:"),
     ] {
-        let ended = desk.run(&[&["render", "--out", "m"], arguments].concat());
+        let ended = work_dir.run(&[&["render", "--out", "m"], arguments].concat());
         assert_eq!(ended.code, 2);
         let has_line = ended.err.lines().any(|line| line.starts_with(expected));
         assert!(has_line, "{}", ended.err);
@@ -201,15 +204,16 @@ fn what_cannot_be_rendered_is_said() {
 
 #[test]
 fn hundreds_of_hosts_want_compression_and_thousands_do_not_fit() {
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     for number in 0..1200 {
         let address = format!("192.0.{}.{}", number / 250, number % 250 + 2);
         // Each a kilobyte, as documents with a bond are.
         let text = format!("{}# {}\n", host(&address), "x".repeat(200));
-        desk.put(&format!("hosts/worker-{number}.yml"), text);
+        work_dir.put(&format!("hosts/worker-{number}.yml"), text);
     }
     let render = |flags: &[&str]| {
-        desk.run(&[&["render", "--hosts", "hosts", "--out", "m", "--allow-errors"], flags].concat())
+        work_dir
+            .run(&[&["render", "--hosts", "hosts", "--out", "m", "--allow-errors"], flags].concat())
     };
     let ended = render(&[]);
     assert_eq!(ended.code, 2);
@@ -220,14 +224,14 @@ fn hundreds_of_hosts_want_compression_and_thousands_do_not_fit() {
 
 #[test]
 fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
-    let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
-    let printed = desk.done(&["decode", "m/10-br-ex-infra.yaml"]).out;
+    let work_dir = work_dir();
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    let printed = work_dir.done(&["decode", "m/10-br-ex-infra.yaml"]).out;
     assert_eq!(
         printed,
         format!("# 10-br-ex-infra, role infra: /etc/nmstate/openshift/cluster.yml\n{}", cluster()),
     );
-    let ended = desk.run(&["decode", "hosts/master/master-0.yml"]);
+    let ended = work_dir.run(&["decode", "hosts/master/master-0.yml"]);
     assert_eq!(ended.code, 2);
     assert_eq!(
         ended.err,
@@ -239,14 +243,14 @@ fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
 #[test]
 fn every_published_machine_config_is_decoded_to_what_another_program_decoded() {
     let Some(data) = data_tier("nmstate-br-ex") else { return };
-    let desk = Desk::new();
+    let work_dir = WorkDir::new();
     for entry in fs::read_dir(data.join("machineconfig")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let out = desk.done(&["decode", path.to_str().unwrap(), "--out", &name]).out;
+        let out = work_dir.done(&["decode", path.to_str().unwrap(), "--out", &name]).out;
         for file in out.lines() {
             let expected = format!("decoded/{name}__{}", file.rsplit('/').next().unwrap());
-            assert_eq!(desk.text(file), fs::read_to_string(data.join(expected)).unwrap());
+            assert_eq!(work_dir.text(file), fs::read_to_string(data.join(expected)).unwrap());
         }
     }
 }
@@ -259,16 +263,17 @@ fn ignition(yaml: &str) -> String {
 #[test]
 fn ignition_itself_accepts_everything_we_render() {
     let validate = tools::path(Tool::IgnitionValidate).unwrap();
-    let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
-    desk.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
+    let work_dir = work_dir();
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
     let mut judged = 0;
     for folder in ["m", "g"] {
-        for entry in fs::read_dir(desk.path(folder)).unwrap() {
+        for entry in fs::read_dir(work_dir.path(folder)).unwrap() {
             let path = entry.unwrap().path();
             let text = ignition(&fs::read_to_string(&path).unwrap());
-            desk.put("config.ign", &text);
-            let verdict = Command::new(&validate).arg(desk.path("config.ign")).output().unwrap();
+            work_dir.put("config.ign", &text);
+            let verdict =
+                Command::new(&validate).arg(work_dir.path("config.ign")).output().unwrap();
             let message = String::from_utf8_lossy(&verdict.stderr).into_owned();
             assert!(
                 verdict.status.success() && message.is_empty(),
@@ -280,8 +285,11 @@ fn ignition_itself_accepts_everything_we_render() {
     }
     assert_eq!(judged, 9);
     // The judge does judge.
-    desk.put("config.ign", ignition(&desk.text("m/10-br-ex-worker.yaml")).replace("/etc/", "etc/"));
-    let verdict = Command::new(&validate).arg(desk.path("config.ign")).output().unwrap();
+    work_dir.put(
+        "config.ign",
+        ignition(&work_dir.text("m/10-br-ex-worker.yaml")).replace("/etc/", "etc/"),
+    );
+    let verdict = Command::new(&validate).arg(work_dir.path("config.ign")).output().unwrap();
     assert!(!verdict.status.success());
 }
 
@@ -289,16 +297,16 @@ fn ignition_itself_accepts_everything_we_render() {
 async fn a_cluster_accepts_everything_we_render() {
     let server = ApiServer::start().await.unwrap();
     server.load_cluster_crds().await.unwrap();
-    let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
-    desk.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
+    let work_dir = work_dir();
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
     for folder in ["m", "g"] {
-        for entry in fs::read_dir(desk.path(folder)).unwrap() {
+        for entry in fs::read_dir(work_dir.path(folder)).unwrap() {
             let text = fs::read_to_string(entry.unwrap().path()).unwrap();
             server.apply(&text, Persistence::Stored, FieldValidation::Strict).await.unwrap();
         }
     }
-    let wrong = desk.text("m/10-br-ex-worker.yaml").replace("spec:", "spec:\n  files: []");
+    let wrong = work_dir.text("m/10-br-ex-worker.yaml").replace("spec:", "spec:\n  files: []");
     let refused = server.apply(&wrong, Persistence::DryRun, FieldValidation::Strict).await;
     assert!(refused.is_err());
 }

@@ -3,9 +3,9 @@
 use crate::support;
 
 use lab::data_tier;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use machine_config::{Change, FileChange, difference, parse};
-use support::{Desk, host};
+use support::{WorkDir, host};
 
 const BMC: [&str; 4] = [
     "--bmc",
@@ -14,13 +14,14 @@ const BMC: [&str; 4] = [
     "52:54:00:00:00:07",
 ];
 
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
+fn work_dir() -> WorkDir {
+    let work_dir = WorkDir::new();
+    work_dir
+        .put("hosts/worker/worker-0.yml", host("192.0.2.20"))
         .put("hosts/master/master-0.yml", host("192.0.2.10"))
         .put("worker-7.yml", host("192.0.2.27"));
-    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
-    desk
+    work_dir.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    work_dir
 }
 
 fn scale_out<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -38,17 +39,15 @@ fn scale_out<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn the_new_document_is_all_that_changes() {
-    let desk = desk();
-    let ended = desk.done(&scale_out(&BMC));
+    let work_dir = work_dir();
+    let ended = work_dir.done(&scale_out(&BMC));
     assert!(
-        ended
-            .err
-            .contains("On nodes of role worker: nothing but the files changes on running nodes."),
+        ended.err.contains("On nodes of role worker: only the files change on running nodes."),
         "{}",
         ended.err,
     );
-    let old = parse(&desk.text("m/10-br-ex-worker.yaml")).unwrap();
-    let new = parse(&desk.text("out/10-br-ex-worker.yaml")).unwrap();
+    let old = parse(&work_dir.text("m/10-br-ex-worker.yaml")).unwrap();
+    let new = parse(&work_dir.text("out/10-br-ex-worker.yaml")).unwrap();
     let path = "/etc/nmstate/openshift/worker-7.yml".parse().unwrap();
     assert_eq!(difference(&old, &new), [Change::File { path, what: FileChange::Added }]);
     let added = new.file("/etc/nmstate/openshift/worker-7.yml").unwrap();
@@ -71,38 +70,38 @@ fn the_new_document_is_all_that_changes() {
 
 #[test]
 fn names_and_addresses_of_other_hosts_are_refused() {
-    let desk = desk();
+    let work_dir = work_dir();
     let twice = ["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-0=worker-7.yml"];
-    let ended = desk.run(&[&twice[..], &["--out", "out"]].concat());
+    let ended = work_dir.run(&[&twice[..], &["--out", "out"]].concat());
     assert_eq!(ended.code, 2);
     assert!(ended.err.contains("has a document for worker-0 already"), "{}", ended.err);
 
-    desk.put("worker-7.yml", host("192.0.2.20"));
-    let ended = desk.run(&scale_out(&[]));
+    work_dir.put("worker-7.yml", host("192.0.2.20"));
+    let ended = work_dir.run(&scale_out(&[]));
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("[B22]"), "{}", ended.err);
 
     // A machine that another document names.
     let named = |address: &str| format!("# brex-match: serial=CZ1\n{}", host(address));
-    desk.put("n/worker/worker-1.yml", named("192.0.2.21"));
-    desk.done(&["render", "--hosts", "n", "--out", "n"]);
-    desk.put("worker-7.yml", named("192.0.2.27"));
-    let ended = desk.run(&scale_out(&["--other-mc", "n/10-br-ex-worker.yaml"]));
+    work_dir.put("n/worker/worker-1.yml", named("192.0.2.21"));
+    work_dir.done(&["render", "--hosts", "n", "--out", "n"]);
+    work_dir.put("worker-7.yml", named("192.0.2.27"));
+    let ended = work_dir.run(&scale_out(&["--other-mc", "n/10-br-ex-worker.yaml"]));
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("the document of worker-1 names serial cz1, too"), "{}", ended.err);
 
     // One that a host of another role has.
-    desk.put("worker-7.yml", host("192.0.2.10"));
-    desk.done(&scale_out(&[]));
-    let ended = desk.run(&scale_out(&["--other-mc", "m/10-br-ex-master.yaml"]));
+    work_dir.put("worker-7.yml", host("192.0.2.10"));
+    work_dir.done(&scale_out(&[]));
+    let ended = work_dir.run(&scale_out(&["--other-mc", "m/10-br-ex-master.yaml"]));
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("[B22]"), "{}", ended.err);
 }
 
 #[test]
-fn a_cluster_that_reboots_for_it_is_told_of() {
-    let desk = desk();
-    desk.put(
+fn a_cluster_that_reboots_for_it_is_reported() {
+    let work_dir = work_dir();
+    work_dir.put(
         "policy.yaml",
         "apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
@@ -114,13 +113,13 @@ spec:
       actions: [{type: Reboot}]
 ",
     );
-    let ended = desk.done(&scale_out(&["--machine-configuration", "policy.yaml"]));
+    let ended = work_dir.done(&scale_out(&["--machine-configuration", "policy.yaml"]));
     assert!(ended.err.contains("every node of the pool is drained and rebooted"), "{}", ended.err);
 }
 
 #[test]
 fn what_is_not_understood_is_wrong_usage() {
-    let desk = desk();
+    let work_dir = work_dir();
     for (arguments, expected) in [
         (scale_out(&["--bmc", "x"]), "--boot-mac <MAC>"),
         (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "expected a MAC address such as"),
@@ -129,7 +128,7 @@ fn what_is_not_understood_is_wrong_usage() {
             "write NAME=FILE: worker-7=worker-7.yml",
         ),
     ] {
-        let ended = desk.run(&arguments);
+        let ended = work_dir.run(&arguments);
         assert_eq!(ended.code, 2);
         assert!(ended.err.contains(expected), "{}", ended.err);
     }
@@ -139,10 +138,10 @@ fn what_is_not_understood_is_wrong_usage() {
 async fn apply(server: &ApiServer, names: &[&str]) {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: openshift-machine-api}\n";
     server.apply(namespace, Persistence::Stored, FieldValidation::Strict).await.unwrap();
-    let desk = desk();
-    desk.done(&scale_out(&[&BMC[..], &["--disable-certificate-verification"]].concat()));
+    let work_dir = work_dir();
+    work_dir.done(&scale_out(&[&BMC[..], &["--disable-certificate-verification"]].concat()));
     for name in names {
-        let text = desk.text(&format!("out/{name}.yaml"));
+        let text = work_dir.text(&format!("out/{name}.yaml"));
         server.apply(&text, Persistence::Stored, FieldValidation::Strict).await.unwrap();
     }
 }

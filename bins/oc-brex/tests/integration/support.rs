@@ -7,19 +7,19 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A folder to work in.
-pub(crate) struct Desk {
+/// A temporary directory in which the program runs.
+pub(crate) struct WorkDir {
     folder: TempDir,
 }
 
-/// What the program left behind.
+/// The result of the program.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Desk {
+impl WorkDir {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
@@ -53,7 +53,7 @@ impl Desk {
         }
     }
 
-    /// Runs it and expects all to be well.
+    /// Runs it and expects exit code 0.
     pub(crate) fn done(&self, arguments: &[&str]) -> Ended {
         let ended = self.run(arguments);
         assert_eq!(ended.code, 0, "{arguments:?}: {}{}", ended.out, ended.err);

@@ -17,7 +17,7 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The examples, and what makes them.
+/// The examples, and the arguments that generate them.
 const EXAMPLES: [(&str, &str); 8] = [
     ("nic-dhcp.yml", "nic --uplink eno1 --dhcp"),
     (
@@ -74,7 +74,7 @@ fn what_cannot_be_made_is_refused_with_what_to_do() {
 fn a_bridge_beside_the_nodes_address_is_explained() {
     let done = topology("nic --uplink ens19 --dhcp --node-ip-interface ens18");
     assert_eq!(done.status.code(), Some(0));
-    assert!(err(&done).contains("The node is known by its address on ens18"), "{}", err(&done));
+    assert!(err(&done).contains("The address of the node is on ens18"), "{}", err(&done));
     assert!(err(&done).contains("KUBELET_NODEIP_HINT"));
     // The other interface keeps its address and brings no second default route.
     assert!(out(&done).contains("auto-gateway: false"));

@@ -170,7 +170,7 @@ fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
 }
 
 #[test]
-fn a_refused_flag_says_its_name_and_the_reason() {
+fn a_refused_flag_is_reported_with_its_name_and_the_reason() {
     for flag in refused::FLAGS {
         let line = match flag.takes {
             refused::Takes::Switch => format!("--{}", flag.long),
@@ -184,7 +184,7 @@ fn a_refused_flag_says_its_name_and_the_reason() {
 }
 
 #[test]
-fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
+fn a_refused_flag_that_requests_what_is_done_anyway_is_accepted() {
     let line = "--force=false --cpu-prof=false --rootless-storage-path=";
     assert!(read(line).unwrap().mirror.refused.problems().is_empty());
     assert_eq!(read("--tls-verify=true").unwrap().mirror.refused.problems().len(), 1);
@@ -263,7 +263,7 @@ fn switches_take_values_as_go_programs_take_them() {
 }
 
 #[test]
-fn flags_may_stand_before_and_behind_the_destination() {
+fn flags_may_be_before_and_behind_the_destination() {
     let arguments = read("-c isc.yaml docker://reg --from file:///data --v2 -q").unwrap();
     assert_eq!(arguments.mirror.config, Some("isc.yaml".into()));
     assert_eq!(arguments.mirror.from.as_deref(), Some("file:///data"));

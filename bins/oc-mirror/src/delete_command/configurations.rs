@@ -36,7 +36,7 @@ pub(super) fn prune(path: &Path) -> Result<PruneFile, Refusal> {
     let mut set =
         image_set::parse_image_set(&file, &text).map_err(|findings| invalid(&findings))?;
     let Some(prune) = set.prune.take() else {
-        return Err(Problem::new(format!("{file} has no prune section, so it does not say what to delete"))
+        return Err(Problem::new(format!("{file} has no prune section, which lists what to delete"))
             .with_hint("list what to delete below `prune:`, or give the file with --keep to delete all that it does not select")
             .into());
     };

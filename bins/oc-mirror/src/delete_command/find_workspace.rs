@@ -1,4 +1,4 @@
-//! Which workspace mirrored to a registry, where the command line does not say.
+//! Which workspace mirrored to a registry, where the command line does not name it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -158,7 +158,7 @@ pub(super) fn executed(report: &DeleteReport) -> String {
         (count(|fate| matches!(fate, Fate::Untagged { .. })), "untagged; others use the manifest"),
         (count(|fate| matches!(fate, Fate::WouldDelete)), "would be deleted"),
         (count(|fate| matches!(fate, Fate::WouldUntag { .. })), "would lose only the tag"),
-        (count(|fate| matches!(fate, Fate::AlreadyGone)), "already gone"),
+        (count(|fate| matches!(fate, Fate::AlreadyGone)), "already absent"),
         (count(|fate| matches!(fate, Fate::Kept { .. })), "kept"),
         (count(|fate| matches!(fate, Fate::Failed { .. })), "failed"),
         (count(|fate| matches!(fate, Fate::NotReached)), "not reached"),

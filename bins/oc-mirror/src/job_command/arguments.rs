@@ -196,7 +196,7 @@ impl JobArguments {
             problems.push(
                 Problem::new("--image IMAGE is required: the container image that pods run")
                     .with_hint(
-                        "docs/install.md tells how to push the image of a release to a registry",
+                        "docs/install.md describes how to push the image of a release to a registry",
                     ),
             );
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use cluster_connection::{Connection, Listing};
-use mirror::{Files, RunStore};
+use mirror::{Claimant, Files, RunStore};
 use mirror_job::{JobProgress, RUN_LABEL, Run, ShardState, TARGET_ANNOTATION};
 use serde_json::Value;
 use workspace::Workspace;
@@ -14,6 +14,7 @@ use workspace::atomic_file::{self, Durability};
 use super::jobs;
 use super::shard_watch::{Watch, WatchSettings, states};
 use crate::arguments::ReportFormat;
+use crate::problem::chain;
 use crate::shards::pod::{EXIT_CODE, REPORT_JSON, REPORT_TEXT, RESOURCES};
 
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -71,7 +72,7 @@ pub(super) async fn pods(
     Ok(pods)
 }
 
-/// Why shards do not go on.
+/// Why shards wait or have failed.
 pub(super) fn reasons(shards: &[ShardState]) -> Vec<String> {
     let with_reason = shards.iter().filter_map(|shard| {
         let reason = shard.reason.as_ref()?;
@@ -119,6 +120,10 @@ async fn until_ended(
         if progress.has_failed() {
             // The second Job would wait for the first forever.
             cluster.delete(&jobs(namespace), &publish).await?;
+            let claimant = Claimant { run: run.name.to_string(), owner: None };
+            if let Err(error) = store.end_claim(&claimant).await {
+                tracing::debug!("ending the claim: {}", chain(&error));
+            }
             let condition =
                 progress.ended.map(|ended| format!("{}: {}", ended.reason, ended.message));
             bail!(

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use archive_store::Place;
+use archive_store::ArchiveLocation;
 use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
 use mirror::{Ending, SegmentIndex, SegmentRunner, Settings, ShardReport, ShardWatch};
 use mirror_job::{ARCHIVES, JobProgress, Manifest, PodSettings, Run, RunName, manifests};
@@ -40,7 +40,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 
 /// Runs pods that write an archive.
 struct PodSegments {
-    archives: Place,
+    archives: ArchiveLocation,
     store: StoreArguments,
     pods: PodSettings,
     shards: NonZeroU32,
@@ -62,7 +62,7 @@ impl fmt::Debug for PodSegments {
 pub(super) fn start(
     arguments: &JobArguments,
     (mut settings, pace): (Settings, &Pace),
-    (archives, pods): (Place, PodSettings),
+    (archives, pods): (ArchiveLocation, PodSettings),
     process: &ProcessEnvironment,
     console: &Console,
 ) -> anyhow::Result<u8> {
@@ -92,6 +92,7 @@ pub(super) fn start(
         display: Display::choose(arguments.mirror.quiet, io::stderr().is_terminal()),
         console: console.clone(),
         metrics: arguments.mirror.metrics_file.clone(),
+        claim: None,
     };
     let report = match mirror_command::execute(settings, pace, view) {
         Ok(report) => report,
@@ -102,7 +103,7 @@ pub(super) fn start(
     if matches!(report.ending, Ending::Complete | Ending::Partial)
         && report.archive.is_some()
         // What this command wrote is in its place already where that is a directory.
-        && matches!(archives, Place::Bucket { .. })
+        && matches!(archives, ArchiveLocation::Bucket { .. })
         && let Err(problem) = arguments.mirror.store.store(&archives, &directory)
     {
         tracing::error!("{problem}");
@@ -141,7 +142,7 @@ impl SegmentRunner for PodSegments {
         Box::pin(async move {
             let done = tokio::select! {
                 done = self.execute(parts, index) => done,
-                () = watch.cancel.cancelled() => Err(anyhow::anyhow!("interrupted; the pods go on")),
+                () = watch.cancel.cancelled() => Err(anyhow::anyhow!("interrupted; the pods continue")),
             };
             done.map_err(|error| format!("{error:#}"))
         })
@@ -158,9 +159,9 @@ impl PodSegments {
         let store = SegmentStore::of_run(&self.archives, name.as_str(), &self.store)?;
         let plan = store.store(parts, (index.text, index.digest), index.files).await?;
         let plan = match &self.archives {
-            Place::Bucket { .. } => plan,
+            ArchiveLocation::Bucket { .. } => plan,
             // Pods have the directory elsewhere.
-            Place::Directory(_) => {
+            ArchiveLocation::Directory(_) => {
                 let rest = plan.strip_prefix(&self.archives.to_string()).unwrap_or_default();
                 format!("file://{ARCHIVES}{rest}")
             }

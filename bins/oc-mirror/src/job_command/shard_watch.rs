@@ -98,7 +98,7 @@ impl Watch {
             };
             bail!(
                 "no pod of the run {run} has started for {}: {reason}\n\
-                 the Jobs are still there, and go on once the cause is gone; \
+                 the Jobs still exist, and continue once the cause is removed; \
                  end them with `oc-mirror job cancel {run} -n {namespace}`",
                 quantity::time(limit),
             );
@@ -132,7 +132,7 @@ impl Watch {
         metrics::write(path, &text, &self.has_failed_to_write);
     }
 
-    /// Reads from logs how far running shards are, now and then. What cannot be read is left out.
+    /// Reads periodically from logs how far running shards are. What cannot be read is left out.
     async fn read_logs(&mut self, cluster: &Connection, shards: &[ShardState]) {
         if self.logs_read.is_some_and(|read| read.elapsed() < LOG_INTERVAL) {
             return;

@@ -43,7 +43,8 @@ impl Bars {
         Self { console, screen, overall, lines: Mutex::default() }
     }
 
-    /// Shows how many bytes there are. Cheap: it is called for every piece that moves.
+    /// Shows how many bytes there are. Cheap: it is called for every
+    /// chunk of content that is transferred.
     pub(super) fn show_bytes(&self, tally: &Tally) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.work != Some(tally.work) {

@@ -51,7 +51,7 @@ fn show(report: &Report) -> String {
         stored_in: None,
     };
     let text = render(report, &context);
-    // An object store takes the place of what is carried.
+    // An object store replaces the transfer of files.
     let stored = ReportContext { stored_in: Some("s3://b/x".to_owned()), ..context };
     let carried = text.contains("--from file://DIRECTORY");
     assert_eq!(render(report, &stored).contains("--from s3://b/x docker://REGISTRY"), carried);
@@ -59,7 +59,7 @@ fn show(report: &Report) -> String {
 }
 
 #[test]
-fn a_complete_run_to_disk_says_what_to_carry_and_what_to_type_there() {
+fn a_complete_run_to_disk_lists_what_to_transfer_and_the_next_command() {
     let mut report = Report::new("mirrorToDisk");
     report.run = Some(3);
     report.images = vec![
@@ -83,7 +83,7 @@ fn a_complete_run_to_disk_says_what_to_carry_and_what_to_type_there() {
 Archive of run 3, builds on run 2: 2 chunks, 7.5 GiB
   /data/mirror_000004.tar  4.0 GiB
   /data/mirror_000005.tar
-Carry these chunks to the other side and, unless they are there, those of run 2 and what it builds on. There, run:
+Transfer these chunks to the other side and, unless they are there, those of run 2 and what it builds on. There, run:
   oc-mirror -c isc.yaml --from file://DIRECTORY docker://REGISTRY
 Files written:
   /data/working-dir/isc_pinned_x.yaml
@@ -149,7 +149,7 @@ Warnings:
   the target is slow
 Archive of run 1: 1 chunk, 4.0 GiB; it lacks the images that failed, and its index lists them
   /data/mirror_000004.tar  4.0 GiB
-Carry these chunks to the other side. There, run:
+Transfer these chunks to the other side. There, run:
   oc-mirror -c isc.yaml --from file://DIRECTORY docker://REGISTRY
 Cluster resources:
   /data/working-dir/cluster-resources/idms-oc-mirror.yaml
@@ -158,13 +158,13 @@ Apply them to the cluster:
 Errors: /data/working-dir/logs/mirroring_errors_20260102_030405.txt
 Log: /data/working-dir/logs/oc-mirror-20260102_030405.log
 mirrorToDisk partial
-nothing had to be moved, 0.0s
+nothing was transferred, 0.0s
 "
     );
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done() {
+fn a_dry_run_reports_what_would_be_done() {
     let mut report = Report::new("diskToMirror");
     report.ending = Ending::Planned;
     report.images = vec![
@@ -192,7 +192,7 @@ diskToMirror dry run: nothing was mirrored
 }
 
 #[test]
-fn an_interrupted_run_says_what_was_not_reached_and_how_to_continue() {
+fn an_interrupted_run_reports_what_was_not_reached_and_how_to_continue() {
     let mut report = Report::new("mirrorToDisk");
     report.ending = Ending::Interrupted;
     report.images = vec![

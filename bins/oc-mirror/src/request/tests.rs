@@ -3,7 +3,7 @@ use registry::Retry;
 use super::*;
 use crate::arguments::Arguments;
 
-fn ask(line: &str) -> Result<Request, Vec<Problem>> {
+fn parse(line: &str) -> Result<Request, Vec<Problem>> {
     let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
     let arguments = Arguments::read(words.map(Into::into)).unwrap();
     request(&arguments.mirror)
@@ -29,7 +29,7 @@ fn settings(line: &str) -> Settings {
 }
 
 fn messages(line: &str) -> Vec<String> {
-    ask(line).unwrap_err().into_iter().map(|problem| problem.message).collect()
+    parse(line).unwrap_err().into_iter().map(|problem| problem.message).collect()
 }
 
 #[test]
@@ -62,22 +62,22 @@ fn contradictions_are_refused_with_the_reason() {
 }
 
 #[test]
-fn every_problem_of_a_line_is_told_at_once() {
+fn every_problem_of_a_line_is_reported_at_once() {
     let found = messages("--force --since now --src-username me /data");
     assert_eq!(found.len(), 5, "{found:?}");
 }
 
 #[test]
 fn since_with_from_is_worth_a_warning_only() {
-    let request = ask("-c x --from file:///d docker://r --since 2026-01-31").unwrap();
+    let request = parse("-c x --from file:///d docker://r --since 2026-01-31").unwrap();
     assert!(request.warnings[0].contains("--since has no effect"), "{:?}", request.warnings);
-    let request = ask("-c x file:///d --since 2026-01-31").unwrap();
+    let request = parse("-c x file:///d --since 2026-01-31").unwrap();
     assert!(request.warnings.is_empty());
 }
 
 #[test]
-fn a_policy_is_enforced_only_when_that_is_asked_for() {
-    let choice = |flags: &str| ask(&format!("-c x file:///d {flags}")).unwrap().policy;
+fn a_policy_is_enforced_only_when_that_is_requested() {
+    let choice = |flags: &str| parse(&format!("-c x file:///d {flags}")).unwrap().policy;
     assert_eq!(choice(""), PolicyChoice::None);
     assert_eq!(choice("--secure-policy=false --policy="), PolicyChoice::None);
     assert_eq!(choice("--secure-policy"), PolicyChoice::Default);
@@ -110,7 +110,7 @@ fn flags_become_settings() {
 }
 
 #[test]
-fn what_is_not_said_has_the_usual_meaning() {
+fn what_is_not_given_has_its_default() {
     let settings = settings("-c isc.yaml --workspace file:///data docker://reg --since=");
     let retry = Retry { times: 5, delay: None };
     assert_eq!(settings.source.retry, retry);
@@ -124,7 +124,7 @@ fn what_is_not_said_has_the_usual_meaning() {
 #[test]
 fn shards_are_for_runs_that_transfer_content() {
     let messages = |line: &str| -> String {
-        let problems = ask(line).unwrap_err();
+        let problems = parse(line).unwrap_err();
         problems.iter().map(|problem| format!("{problem}\n")).collect()
     };
     for line in [
@@ -132,7 +132,7 @@ fn shards_are_for_runs_that_transfer_content() {
         "-c x --shards 4 file://d",
         "-c x --shards 4 --from file://d docker://r",
     ] {
-        assert!(ask(line).is_ok(), "{line}");
+        assert!(parse(line).is_ok(), "{line}");
     }
     for flag in ["--through-workspace", "--dry-run"] {
         let problems = messages(&format!("-c x --shards 4 {flag} --workspace file://d docker://r"));

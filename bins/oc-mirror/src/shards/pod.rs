@@ -25,6 +25,7 @@ use workspace::Workspace;
 
 use super::process::program;
 use super::segment_pod;
+use super::target_claim::TargetClaim;
 use crate::arguments::MirrorArguments;
 use crate::carried_archives::{CarriedArchives, CarriedError};
 use crate::console::Console;
@@ -192,7 +193,7 @@ fn prepare(arguments: &PodArguments, process: &ProcessEnvironment) -> Result<Pod
     Ok(Pod { run, archives, store, links })
 }
 
-/// Transfers the blobs of one shard. The pod that publishes is told of a failure that lasts: it has no
+/// Transfers the blobs of one shard. The pod that publishes reads of a failure that lasts: it has no
 /// access to the cluster, and would wait for this shard forever.
 async fn transfer(
     pod: &Pod,
@@ -202,7 +203,7 @@ async fn transfer(
     let index = shard_index(arguments, process)?;
     let ended = transfer_part(pod, arguments, index).await;
     if let Err(failure) = &ended
-        && !failure.may_pass
+        && (!failure.may_pass || process.is_last_pod)
         && let Ok(plan) = pod.store.plan_digest(&pod.run).await
     {
         let mut report = ShardReport::without_transfers(plan, index, ShardEnding::Failed);
@@ -230,17 +231,19 @@ async fn transfer_part(pod: &Pod, arguments: &PodArguments, index: u32) -> Resul
     let Moved::Report(report) = move_blobs(&pod.links, arguments, &part).await? else {
         return Ok(interrupt::EXIT_CODE);
     };
-    let code = match report.ending {
+    match report.ending {
         ShardEnding::Interrupted => return Ok(interrupt::EXIT_CODE),
-        ShardEnding::Incomplete if may_pass(&report) => exit::RETRY,
+        ShardEnding::Incomplete if may_pass(&report) => {
+            let reason = report.unfinished.first().map(|need| need.reason.to_string());
+            let message = format!("blobs were not transferred: {}", reason.unwrap_or_default());
+            return Err(Failure { message, may_pass: true });
+        }
         // What the source does not have fails the images that need it, when they are published.
-        ShardEnding::Incomplete | ShardEnding::Complete | ShardEnding::Failed => exit::DONE,
-    };
-    if code == exit::DONE {
-        let stored = pod.store.store_shard_report(name.as_str(), &report).await;
-        stored.map_err(|error| Failure::of_store(&error))?;
+        ShardEnding::Incomplete | ShardEnding::Complete | ShardEnding::Failed => {}
     }
-    Ok(code)
+    let stored = pod.store.store_shard_report(name.as_str(), &report).await;
+    stored.map_err(|error| Failure::of_store(&error))?;
+    Ok(exit::DONE)
 }
 
 /// Whether what a shard left undone may succeed later.
@@ -251,7 +254,7 @@ pub(super) fn may_pass(report: &ShardReport) -> bool {
         .any(|need| matches!(need.reason.remedy, Remedy::RunAgain | Remedy::CheckConnection))
 }
 
-/// What moving blobs came to.
+/// How moving blobs ended.
 pub(super) enum Moved {
     Report(ShardReport),
     /// A second signal ended it.
@@ -312,7 +315,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// Logs how far the shard is, now and then. Never ends.
+    /// Logs periodically how far the shard is. Never ends.
     async fn follow(&self, index: u32, bytes: u64) {
         loop {
             tokio::time::sleep(LOG_INTERVAL).await;
@@ -357,9 +360,39 @@ impl ShardRunner for EndedShards {
     }
 }
 
-/// Waits for all shards, then publishes the run and stores its result.
+/// Claims the target for a run, unless another run mirrors to it.
+async fn claim(pod: &Pod) -> Result<TargetClaim, Failure> {
+    let failed = |error: mirror::RunStoreError| Failure::of_store(&error);
+    let plan = pod.store.plan_digest(&pod.run).await.map_err(failed)?;
+    let claim = TargetClaim::of_pod(&pod.run, &pod.links.destination, &RunName::of(&plan));
+    claim.take().await.map_err(failed)?;
+    Ok(claim)
+}
+
+/// Publishes a run that has the target for itself.
 fn publish(
     runtime: &tokio::runtime::Runtime,
+    pod: &Pod,
+    arguments: &PodArguments,
+    process: &ProcessEnvironment,
+    console: &Console,
+) -> Result<u8, Failure> {
+    let claim = runtime.block_on(claim(pod))?;
+    let ended = publish_claimed((runtime, &claim), pod, arguments, process, console);
+    let is_repeated = match &ended {
+        Ok(code) => [exit::RETRY, interrupt::EXIT_CODE].contains(code),
+        Err(failure) => failure.may_pass,
+    };
+    // The next pod of the run continues with its claim.
+    if !is_repeated {
+        claim.end();
+    }
+    ended
+}
+
+/// Waits for all shards, then publishes the run and stores its result.
+fn publish_claimed(
+    (runtime, claim): (&tokio::runtime::Runtime, &TargetClaim),
     pod: &Pod,
     arguments: &PodArguments,
     process: &ProcessEnvironment,
@@ -370,6 +403,7 @@ fn publish(
             tokio::select! {
                 prepared = gather(pod, &arguments.mirror.store) => Some(prepared),
                 () = cancel.cancelled() => None,
+                () = claim.keep() => unreachable!("a claim is kept until the run ends"),
             }
         })
         .await
@@ -379,6 +413,8 @@ fn publish(
         Ok(_) => return Ok(interrupt::EXIT_CODE),
         Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
     };
+    // Another run may have taken the target over while no pod of this one was running.
+    runtime.block_on(claim.take()).map_err(|error| Failure::of_store(&error))?;
     let name = RunName::of(&Digest::of(plan.as_bytes()));
     let path = pod.links.directory.join(PLAN_FILE);
     fs::create_dir_all(&pod.links.directory)
@@ -401,6 +437,7 @@ fn publish(
         display: Display::Nothing,
         console: console.clone(),
         metrics: arguments.mirror.metrics_file.clone(),
+        claim: Some(claim.clone()),
     };
     let mut report = match mirror_command::execute(settings, &pace, view) {
         Ok(report) => report,
@@ -437,11 +474,12 @@ async fn gather(pod: &Pod, store: &StoreArguments) -> Result<(String, Vec<ShardR
     let name = RunName::of(&Digest::of(plan.as_bytes()));
     let shards = pod.store.shards(&pod.run).await.map_err(failed)?;
     let mut reports: Vec<Option<ShardReport>> = vec![None; shards as usize];
-    let mut told = usize::MAX;
+    let mut logged = usize::MAX;
     loop {
         for (shard, report) in (0..).zip(&mut reports) {
             if report.is_none() {
-                *report = pod.store.shard_report(name.as_str(), shard).await.map_err(failed)?;
+                let known = pod.store.shard_report(name.as_str(), shard).await.map_err(failed)?;
+                *report = known.filter(|known| known.ending != ShardEnding::Interrupted);
             }
         }
         let failed_shard =
@@ -459,7 +497,7 @@ async fn gather(pod: &Pod, store: &StoreArguments) -> Result<(String, Vec<ShardR
             }
             return Ok((plan, reports.into_iter().flatten().collect()));
         }
-        if std::mem::replace(&mut told, left) != left {
+        if std::mem::replace(&mut logged, left) != left {
             tracing::info!("waiting for {left} of {shards} shards");
         }
         tokio::time::sleep(INTERVAL).await;

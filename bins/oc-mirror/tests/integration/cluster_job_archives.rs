@@ -2,16 +2,16 @@
 
 use crate::support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
 use http::Method;
 use lab::corpus::Corpus;
 use lab::docker_registry;
-use lab::kube::{ApiServer, PodOptions, PodRunner};
 use lab::object_store::ObjectStore;
 use lab::registry::{Effect, Fault};
+use lab_cluster::kube::{ApiServer, PodOptions, PodRunner};
 
 use crate::cluster_jobs::{cluster, pod_options, without_runs};
 use crate::workflow_shards::{blob_gets, lasting, stored, target, world};
@@ -136,6 +136,18 @@ fn add_images(site: &Site, corpus: &Corpus) {
     site.write("isc.yaml", &format!("{text}{more}"));
 }
 
+/// Mirrors without pods through the directory `alone` into the storage `registry-single`. Returns how
+/// often each blob was requested from the source.
+fn mirror_alone(world: &World, site: &Site) -> BTreeMap<String, usize> {
+    world.succeeds(site, &format!("-c isc.yaml {PLAIN} file://alone"));
+    let requested = blob_gets(&world.quay);
+    let single = target(site, "registry-single", Default::default());
+    let line = format!("-c isc.yaml {PLAIN} --from file://alone docker://{}/ocp", single.address());
+    world.succeeds(site, &line);
+    world.forget_requests();
+    requested
+}
+
 /// The space that a file takes on the disk.
 fn blocks(path: &std::path::Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -146,14 +158,7 @@ fn blocks(path: &std::path::Path) -> u64 {
 async fn pods_write_an_archive_into_a_bucket_and_a_workstation_pushes_it() {
     let (world, site) = world();
     let place = |registry: &docker_registry::DockerRegistry| registry.address().to_string();
-    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://alone"));
-    let requested = blob_gets(&world.quay);
-    let single = target(&site, "registry-single", Default::default());
-    world.succeeds(
-        &site,
-        &format!("-c isc.yaml {PLAIN} --from file://alone docker://{}/ocp", place(&single)),
-    );
-    world.forget_requests();
+    let requested = mirror_alone(&world, &site);
 
     let store = ObjectStore::start().unwrap();
     let bucket = store.bucket("mirror").unwrap();
@@ -237,14 +242,7 @@ fn sizes(directory: &std::path::Path) -> u64 {
 async fn pods_write_an_archive_into_a_volume_and_a_workstation_pushes_it() {
     let (world, site) = world();
     let place = |registry: &docker_registry::DockerRegistry| registry.address().to_string();
-    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://alone"));
-    let requested = blob_gets(&world.quay);
-    let single = target(&site, "registry-single", Default::default());
-    world.succeeds(
-        &site,
-        &format!("-c isc.yaml {PLAIN} --from file://alone docker://{}/ocp", place(&single)),
-    );
-    world.forget_requests();
+    let requested = mirror_alone(&world, &site);
     let server = cluster(true).await;
     let mut options = pod_options(&site);
     fs::create_dir(site.path("volume")).unwrap();

@@ -13,7 +13,7 @@ use lab::registry::{Effect, Fault, LabRegistry};
 use crate::cluster_jobs::{cluster, job_line, run, runner};
 use crate::workflow_shards::{registry, slow_source, target};
 use support::under_way::UnderWay;
-use support::{PLAIN, Site};
+use support::{PLAIN, Ran, Site};
 
 /// What clients of a registry see, without runs.
 pub(crate) fn visible(registry: &LabRegistry) -> BTreeSet<String> {
@@ -145,6 +145,62 @@ fn a_plan_that_was_modified_and_a_missing_one_are_rejected() {
     );
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("shard 0 failed, and nothing is published"), "{}", ran.err);
+}
+
+#[test]
+fn the_last_failed_pod_of_a_shard_ends_the_pod_that_publishes() {
+    let site = Site::new();
+    let corpus = Corpus::tiny(3).unwrap();
+    let (source, to) = (registry(), registry());
+    corpus.fill(&source).unwrap();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let plan = || {
+        let line = format!(
+            "job -c isc.yaml {PLAIN} --workspace file://data --image i --shards 1 --out out docker://{}/ocp",
+            to.address()
+        );
+        let ran = run(&site, &line);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let manifest = site.read("out/1-blobs.yaml");
+        let stored = manifest.split_whitespace().find(|word| word.contains("@sha256:")).unwrap();
+        stored.trim_matches('"').to_owned()
+    };
+    let shard = |stored: &str, failures: &str| {
+        let line = format!(
+            "shard {PLAIN} --retry-times 0 --run {stored} --index 0 --workspace file://pod"
+        );
+        let mut command = site.command(&line);
+        Ran::of(command.env("OC_MIRROR_SHARD_FAILURES", failures).output().unwrap())
+    };
+    let publish = |stored: &str, workspace: &str| {
+        let line = format!(
+            "shard {PLAIN} --run {stored} --publish --workspace file://{workspace} docker://{}/ocp",
+            to.address()
+        );
+        run(&site, &line)
+    };
+    let stored = plan();
+    source.fault(Fault::on(Method::GET, "/blobs/").does(Effect::status(503)));
+    let reports = || to.content().iter().filter(|line| line.contains("-shard-0 ")).count();
+    for (failures, expected) in [("5", 0), ("6", 1)] {
+        let ran = shard(&stored, failures);
+        assert_eq!(ran.code, 75, "{}", ran.err);
+        assert!(ran.err.contains("blobs were not transferred"), "{}", ran.err);
+        assert_eq!(reports(), expected, "after {failures} failures");
+    }
+    let ran = publish(&stored, "first");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("shard 0 failed, and nothing is published"), "{}", ran.err);
+    assert_eq!(visible(&to), BTreeSet::new());
+
+    // The same command withdraws the failure, and the run continues.
+    source.clear_faults();
+    let stored = plan();
+    let ran = shard(&stored, "0");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = publish(&stored, "second");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!visible(&to).is_empty());
 }
 
 fn walk(root: &std::path::Path) -> Vec<std::path::PathBuf> {

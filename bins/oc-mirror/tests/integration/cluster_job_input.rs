@@ -12,8 +12,8 @@ use base64::Engine as _;
 use http::Method;
 use lab::corpus::Corpus;
 use lab::images::{Blob, Image};
-use lab::kube::{FieldValidation, Persistence, PodRunner};
 use lab::registry::{Auth, Credentials, Effect, Fault, LabRegistry, Settings};
+use lab_cluster::kube::{FieldValidation, Persistence, PodRunner};
 use mirror_plan::ShardPart;
 use oci::{Digest, RawManifest};
 
@@ -299,4 +299,46 @@ fn a_registry_that_bears_one_upload_gets_one_pod() {
     let manifest = site.read("out/1-blobs.yaml");
     assert!(manifest.contains("parallelism: 1") && manifest.contains("completions: 16"));
     assert!(manifest.contains("--dest-profile=quay-local-storage"), "{manifest}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_other_namespaces_and_of_processes_are_detected_by_the_claim_at_the_target() {
+    const ELSEWHERE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}";
+    let site = Site::new();
+    let source = source(&site, 4);
+    let to = registry();
+    let address = to.address().to_string();
+    // Without controllers: the Jobs stay as they are created.
+    let server = cluster(false).await;
+    let strict = FieldValidation::Strict;
+    server.client().apply(ELSEWHERE, Persistence::Stored, strict).await.unwrap();
+    let here = job_line(&server, &address, "--shards 2 --submit");
+    let there = here.replace("-n mirror", "-n elsewhere");
+    let first = run(&site, &here);
+    assert_eq!(first.code, 0, "{}", first.err);
+    let name = run_name(&server).await;
+
+    // Another plan, so that it is another run.
+    site.write("isc.yaml", &Corpus::tiny(3).unwrap().image_set(&source.host().unwrap()));
+    let processes = format!(
+        "-c isc.yaml {PLAIN} --workspace file://processes --shards 2 docker://{address}/ocp"
+    );
+    for line in [&there, &processes] {
+        let second = run(&site, line);
+        assert_eq!(second.code, 1, "{line}: {}", second.err);
+        let owner = format!("the run {name} (namespace mirror of https://");
+        for part in [owner.as_str(), "repeat the command after"] {
+            assert!(second.err.contains(part), "{line}: {}", second.err);
+        }
+    }
+    let jobs = server.client().get("/apis/batch/v1/namespaces/elsewhere/jobs").await.unwrap();
+    assert_eq!(jobs["items"], serde_json::json!([]), "nothing was started");
+    assert!(visible(&to).is_empty());
+
+    // A run that was cancelled does not block the next one of its namespace.
+    let kubeconfig = server.kubeconfig().display().to_string();
+    let cancelled = run(&site, &format!("job cancel {name} -n mirror --kubeconfig {kubeconfig}"));
+    assert_eq!(cancelled.code, 0, "{}", cancelled.err);
+    let next = run(&site, &here);
+    assert_eq!(next.code, 0, "{}", next.err);
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use http::Method;
 use lab::corpus::Corpus;
 use lab::docker_registry::DockerRegistry;
-use lab::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
 use lab::registry::{Effect, Fault, LabRegistry};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
 use serde_json::{Value, json};
 
 use crate::workflow_shards::{lasting, stored, target, world};
@@ -27,6 +27,22 @@ kind: Namespace
 metadata:
   name: mirror
   labels: {pod-security.kubernetes.io/enforce: restricted}
+";
+
+/// What the account `guest` may do.
+const LISTS_JOBS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: lists-jobs, namespace: mirror}
+rules:
+- {apiGroups: [batch], resources: [jobs], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: lists-jobs, namespace: mirror}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: lists-jobs}
+subjects:
+- {kind: ServiceAccount, name: guest, namespace: mirror}
 ";
 
 pub(crate) async fn cluster(with_controllers: bool) -> ApiServer {
@@ -131,7 +147,7 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
     );
     let server = cluster(true).await;
     let pods = runner(&server, &site);
-    // Pods live long enough to be killed at any point of their work.
+    // Pods run long enough to be killed at any point of their work.
     let delay = Effect::Delay(Duration::from_millis(500));
     world.quay.fault(Fault::on(Method::GET, "/blobs/").does(delay));
     let line = job_line(
@@ -261,6 +277,21 @@ async fn an_account_without_the_right_to_create_jobs_is_told_so_and_nothing_star
     let ran: Ran = run(&site, &line);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("is forbidden"), "{}", ran.err);
+    // One that may list Jobs, and nothing else.
+    let strict = FieldValidation::Strict;
+    server.client().apply(LISTS_JOBS, Persistence::Stored, strict).await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let ran = run(&site, &line);
+        assert_eq!(ran.code, 1);
+        if ran.err.contains("needs the right to create ServiceAccounts and Jobs") {
+            break;
+        }
+        // The server takes a moment to apply new permissions.
+        assert!(Instant::now() < deadline, "{}", ran.err);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(!to.content().iter().any(|line| line.contains(":active ")), "nothing is claimed");
     let jobs = server.client().get("/apis/batch/v1/namespaces/mirror/jobs").await.unwrap();
     assert_eq!(jobs["items"], json!([]));
 }

@@ -109,7 +109,7 @@ fn every_response_forbids_what_pages_do_not_need() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_before_anything_listens() {
+fn what_cannot_be_started_is_reported_before_anything_listens() {
     let site = site();
     site.write("notes/thesis.txt", "");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -55,7 +55,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
 
     browser.click("nav a[href='/start']");
     browser.click("section[aria-labelledby=w-mirrorToDisk] button");
-    // Without loading the page again: events bring the end.
+    // Without loading the page again: events report the end.
     browser.until_shown("Job 1");
     browser.until_shown("Succeeded");
     browser.picture("job");

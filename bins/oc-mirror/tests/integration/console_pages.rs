@@ -172,7 +172,7 @@ fn every_page_is_small_and_accessible_in_light_and_dark_mode() {
 
 /// What is read with scripts is there without them: the headings, the rows of tables and the texts.
 #[test]
-fn every_page_is_readable_without_scripts_and_after_registries_are_gone() {
+fn every_page_is_readable_without_scripts_and_after_registries_are_stopped() {
     let scene = Scene::new();
     scene.fill();
     let browser = Browser::start();
@@ -192,7 +192,7 @@ fn every_page_is_readable_without_scripts_and_after_registries_are_gone() {
 
     pictures(&scene, &browser);
 
-    // Registries and update service are gone: what was read stays, everything else is reported.
+    // Registries and update service are stopped: what was read stays, everything else is reported.
     let Scene { world, console, .. } = scene;
     drop(world);
     for path in pages() {

@@ -52,7 +52,7 @@ fn slow_run() -> (LabRegistry, String, Site, UnderWay) {
 }
 
 #[test]
-fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
+fn a_selection_is_saved_mirrored_transferred_and_pushed_from_a_second_console() {
     let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     let image = Image::tiny("app").unwrap();
     source.put_image(&image, "org/app", "v1").unwrap();
@@ -161,7 +161,7 @@ fn a_run_continues_when_its_console_is_killed_and_the_next_console_shows_it() {
     assert!(console.get(&job).body.contains(">Running<"));
     assert!(console.get("/").body.contains(">Pause<"));
     assert!(console.get("/jobs").body.contains("Mirror to disk"));
-    // A second run of the same workspace is refused by the engine, and that is shown.
+    // A second run of the same workspace is refused by the engine, and the page reports it.
     let second = console.start_job(&[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
     let page = console.until_ended(&second);
     assert!(page.contains("is in use by process"), "{page}");

@@ -271,7 +271,7 @@ fn the_text_changes_with_the_selection_and_nothing_is_saved_by_that() {
     let app = registry.image("org/app", "v1").unwrap().to_string();
     let site = site();
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
-    // A text that was never saved, as it is in the editor.
+    // A text of the editor that was never saved.
     let text = image_set("  additionalImages:\n  - name: quay.io/a/b:1\n");
     let form = |change: &str, text: &str| {
         console.post(
@@ -307,7 +307,7 @@ fn a_configuration_is_made_from_the_inventory_of_a_cluster() {
         console.post("/configuration/inventory", &[("inventory", inventory), ("to", to)])
     };
     let newest = make(&cluster.to_string(), "").body;
-    for words in ["minVersion: 4.16.1", "maxVersion: 4.16.3", "Made from the inventory"] {
+    for words in ["minVersion: 4.16.1", "maxVersion: 4.16.3", "Created from the inventory"] {
         assert!(newest.contains(words), "{words}: {newest}");
     }
     assert!(make(&cluster.to_string(), "4.16.2").body.contains("maxVersion: 4.16.2"));

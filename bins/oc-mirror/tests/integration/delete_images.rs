@@ -1,4 +1,4 @@
-//! Deletes single images: what is kept, what goes with an image, and input that is rejected.
+//! Deletes single images: what is kept, what is deleted with an image, and input that is rejected.
 
 use crate::support;
 
@@ -62,7 +62,7 @@ fn three() -> LabRegistry {
 const THREE: [&str; 4] = ["a/one:1", "a/one:2", "a/one:same", "a/x:1"];
 
 #[test]
-fn an_image_goes_with_its_children_signatures_and_referrers_and_nothing_else_does() {
+fn an_image_is_deleted_with_its_children_signatures_and_referrers_only() {
     let key = SigningKey::generate().unwrap();
     let source = lab();
     let on = |seed: &str, architecture: &str| {
@@ -79,7 +79,7 @@ fn an_image_goes_with_its_children_signatures_and_referrers_and_nothing_else_doe
     let (target, other) = (lab(), lab());
     let names = ["a/list:1", "a/list:2"];
     let site = mirrored(&source, &format!("{}/ns", target.address()), &names);
-    // What a registry holds that never got the first.
+    // The content of a registry that never received the first.
     mirrored(&source, &format!("{}/ns", other.address()), &names[1..]);
     let to = format!("{}/ns", target.address());
     let ran = generate(&site, &to, &names[..1], "");
@@ -97,7 +97,7 @@ fn an_image_goes_with_its_children_signatures_and_referrers_and_nothing_else_doe
 }
 
 #[test]
-fn what_others_attached_at_the_target_goes_with_its_image_and_stays_with_others() {
+fn what_others_attached_at_the_target_is_deleted_with_its_image_and_stays_with_others() {
     let source = three();
     let (target, other) = (lab(), lab());
     let to = format!("{}/ns", target.address());
@@ -254,7 +254,7 @@ fn input_that_is_not_for_this_target_is_rejected_and_nothing_changes() {
     }
     site.write(LIST, "kind: DeleteImageList\nitems: []\n");
     refused(&delete(&site, &to, ""), "the list is empty");
-    // An item that was added by hand, of an image that others pushed.
+    // An item that a user added, of an image that others pushed.
     source.put_image(&Image::tiny("theirs").unwrap(), "a/theirs", "1").unwrap();
     let (from, there) =
         (format!("docker://{}/a/x:1", source.address()), format!("docker://{to}/a/theirs:1"));
@@ -290,7 +290,7 @@ fn two_configurations_share_a_target_and_each_keeps_its_images() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(delete(&site, &to, "").code, 0);
     assert!(tags(&site, &to, "a/one").is_empty());
-    // A mirroring run brings back what its configuration selects, and deletes nothing.
+    // A mirroring run restores what its configuration selects, and deletes nothing.
     let before = tags(&site, &to, "a/x");
     site.succeeds(&format!("-c other.yaml {PLAIN} --workspace file://data docker://{to}"));
     assert_eq!(tags(&site, &to, "a/one").len(), 1);
@@ -367,7 +367,7 @@ fn names_of_files_and_of_other_versions_are_listed_on_request() {
 }
 
 #[test]
-fn the_workspace_keeps_its_content_unless_it_is_told_not_to() {
+fn the_workspace_keeps_its_content_unless_requested_otherwise() {
     let source = three();
     let target = lab();
     let to = format!("{}/ns", target.address());
@@ -422,7 +422,7 @@ fn blocked_images_are_not_deleted_and_blocked_images_are_not_kept() {
 }
 
 #[test]
-fn a_chart_goes_with_its_images() {
+fn a_chart_is_deleted_with_its_images() {
     let source = lab();
     support::charts::put_images(&source, &["app", "hook", "cron", "other"]);
     let site = Site::new();
@@ -449,7 +449,7 @@ fn a_chart_goes_with_its_images() {
         .filter(|line| !line.contains(" manifest ") && !line.contains(" blob "))
         .collect();
     assert!(left.len() == 1 && left[0].contains("org/other:v1"), "{left:?}");
-    // The undo file brings the chart back, too.
+    // The undo file restores the chart, too.
     let report = ran.report();
     let undo = report["files"][0].as_str().unwrap();
     site.succeeds(&format!("-c {undo} {PLAIN} --workspace file://data docker://{to}"));

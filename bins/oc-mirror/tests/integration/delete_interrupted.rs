@@ -153,7 +153,7 @@ fn a_tag_that_is_moved_during_the_deletion_stays_with_all_that_it_names() {
 }
 
 /// Deletes the tags `1` to `count` of a repository that has one more, and moves one of them to
-/// another image before the first manifest is gone.
+/// another image before the first manifest is deleted.
 fn moved_before_its_manifest_is_deleted(count: usize) -> Ran {
     let source = lab();
     let image = |number: usize| Image::tiny(&format!("image {number}")).unwrap();

@@ -1,4 +1,4 @@
-//! Deletes bundles of operators; opm and skopeo judge what stays.
+//! Deletes bundles of operators; opm and skopeo verify what stays.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use lab::tools::{self, Tool};
 use support::deletion::{PLAIN_TARGET, delete_set, ends, outcomes, pull_all, tags};
 use support::{PLAIN, Ran, Site, chunks};
 
-/// A catalog of a configuration; `rest` stands below its name.
+/// A catalog of a configuration; `rest` follows its name.
 fn operators(rest: &str) -> String {
     format!("  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n{rest}")
 }
@@ -42,7 +42,7 @@ fn delete(site: &Site, to: &str) -> Ran {
 }
 
 #[test]
-fn a_bundle_in_a_channel_that_stays_stays_and_others_go_with_what_only_they_need() {
+fn a_bundle_in_a_channel_that_stays_stays_and_others_are_deleted_with_what_only_they_need() {
     let (quay, connected) = world();
     connected.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     let site = Site::new();
@@ -200,7 +200,7 @@ fn a_pinned_configuration_selects_all_of_its_run_and_needs_all() {
 }
 
 #[test]
-fn the_undo_file_brings_back_a_catalog_that_no_configuration_selects() {
+fn the_undo_file_restores_a_catalog_that_no_configuration_selects() {
     let (_quay, site) = world();
     let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     let to = format!("{}/ocp", target.address());
@@ -209,7 +209,7 @@ fn the_undo_file_brings_back_a_catalog_that_no_configuration_selects() {
     site.image_set("isc.yaml", &format!("{}{image}", operators(ALL_OF_FOO)));
     site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
     let before = target.content();
-    // The operators are no longer wanted: their catalog goes with them.
+    // The operators are no longer wanted: their catalog is deleted with them.
     site.image_set("isc.yaml", &image);
     let line = format!(
         "prune --keep isc.yaml --yes --output=json --workspace file://data {PLAIN_TARGET} docker://{to}"

@@ -16,7 +16,7 @@ use support::{PLAIN, Ran, Site, chunks};
 const ALL: &str = "      minVersion: 4.16.1\n      maxVersion: 4.16.2\n";
 const FIRST: &str = "      minVersion: 4.16.1\n      maxVersion: 4.16.1\n";
 
-/// Two releases at `target`, brought there on the disconnected side; the machine of that side.
+/// Two releases at `target`, pushed on the disconnected side; the machine of that side.
 fn mirrored(world: &World, target: &str) -> Site {
     let connected = world.site();
     connected.image_set("isc.yaml", &channel("stable-4.16", ALL));
@@ -34,7 +34,7 @@ fn mirrored(world: &World, target: &str) -> Site {
     site
 }
 
-/// The disconnected side knows the key, and nothing else of the world.
+/// The disconnected side has the key, and no access to any server.
 fn run(world: &World, site: &Site, line: &str) -> Ran {
     let mut command = site.command(line);
     command.env("OCP_SIGNATURE_VERIFICATION_PK", site.path("release-key.asc"));
@@ -66,7 +66,7 @@ fn component_tags(release: &Release) -> BTreeSet<String> {
 }
 
 #[test]
-fn where_tags_can_be_deleted_a_release_goes_and_shared_components_stay() {
+fn where_tags_can_be_deleted_a_release_is_deleted_and_shared_components_stay() {
     let (world, releases) = World::with(&["4.16.1", "4.16.2"]);
     let registry = DockerRegistry::start(&Settings::distribution_3().unwrap()).unwrap();
     let target = format!("{}/ocp", registry.address());

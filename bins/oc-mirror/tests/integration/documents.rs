@@ -1,4 +1,4 @@
-//! The committed documents say what the program does.
+//! The committed documents match the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +47,7 @@ fn man_pages_and_the_reference_are_as_generated() {
 }
 
 #[test]
-fn every_refused_flag_stands_in_the_differences_with_its_reason() {
+fn every_refused_flag_is_in_the_differences_with_its_reason() {
     let out = tempfile::tempdir().unwrap();
     generate(out.path());
     let reference = fs::read_to_string(out.path().join("reference/oc-mirror.md")).unwrap();
@@ -65,7 +65,7 @@ fn every_refused_flag_stands_in_the_differences_with_its_reason() {
 }
 
 #[test]
-fn every_variable_of_the_reference_that_differs_stands_in_the_differences() {
+fn every_variable_of_the_reference_that_differs_is_in_the_differences() {
     let differences = fs::read_to_string(docs().join("differences.md")).unwrap();
     for name in [
         "OC_MIRROR_CACHE",

@@ -1,4 +1,4 @@
-//! Archives that did not survive the journey, or never were ours: the file is
+//! Archives that were damaged in transit, or are not ours: the file is
 //! named before anything is pushed, and `--allow-incomplete` pushes the rest.
 
 use crate::support;
@@ -62,7 +62,7 @@ impl Carried {
         self.target = registry();
     }
 
-    /// As if none of the archives had been carried.
+    /// As if none of the archives had been transferred.
     fn without_archives(&self) {
         for chunk in chunks(&self.site.path("carried")) {
             fs::remove_file(chunk).unwrap();
@@ -164,7 +164,7 @@ fn a_damaged_file_is_named_before_anything_is_pushed() {
         carried.again();
         damage(&carried);
         carried.refused(what, &["mirror_000002.tar", expected]);
-        // What does not depend on that file can be had.
+        // What does not depend on that file is available.
         let ran = carried.push("--allow-incomplete");
         assert_eq!(ran.code, 8, "{what}: {}\n{}", ran.out, ran.err);
         assert_eq!(ran.image("org/two")["outcome"], "failed", "{what}");
@@ -219,7 +219,7 @@ fn files_may_be_renamed_and_copied_in_any_order() {
 }
 
 #[test]
-fn a_file_of_another_workspace_in_place_of_ours_is_no_help() {
+fn a_file_of_another_workspace_in_place_of_ours_does_not_help() {
     let carried = Carried::new();
     let other = Carried::filled_with("theirs");
     fs::copy(other.site.path(SECOND), carried.site.path(SECOND)).unwrap();
@@ -227,7 +227,7 @@ fn a_file_of_another_workspace_in_place_of_ours_is_no_help() {
     assert!(ran.errors().contains("run 2"), "{}", ran.errors());
 }
 
-/// A tar header whose checksum is right, whatever else it says.
+/// A tar header whose checksum is right, whatever else it contains.
 fn header(name: &str, size: &str) -> Vec<u8> {
     let mut block = vec![0; 512];
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
@@ -300,7 +300,7 @@ fn an_archive_of_oc_mirror_v2_without_the_images_fails_them_by_name() {
 }
 
 #[test]
-fn a_directory_without_archives_says_what_to_copy() {
+fn without_archives_the_error_names_what_to_copy() {
     let carried = Carried::new();
     carried.without_archives();
     carried.refused("nothing", &["carried", "copy the mirror_*.tar files there"]);
@@ -312,7 +312,7 @@ fn a_directory_without_archives_says_what_to_copy() {
 }
 
 #[test]
-fn a_workspace_damaged_on_its_way_is_told_like_an_archive() {
+fn a_workspace_damaged_in_transit_is_reported_like_an_archive() {
     let carried = Carried::new();
     support::copy(&carried.site.path("data"), &carried.site.path("moved"));
     let blob = carried.site.path("moved/blobs/sha256").join(carried.layers[1].digest.hex());

@@ -9,7 +9,7 @@ use lab::registry::{LabRegistry, Settings};
 use support::charts::{put_images, run_helm, serve_charts, write_chart};
 use support::{PLAIN, Site};
 
-/// A packed chart with a path that leads out of it.
+/// A packed chart with a path that points outside of it.
 fn escaping(site: &Site) {
     site.write("evil/Chart.yaml", "apiVersion: v2\nname: evil\nversion: 1.0.0\n");
     site.write("outside", "x");
@@ -19,7 +19,7 @@ fn escaping(site: &Site) {
 }
 
 #[test]
-fn what_is_broken_is_told_with_its_reason_and_the_rest_arrives() {
+fn what_is_broken_is_reported_with_its_reason_and_the_rest_arrives() {
     let (source, target) = (
         LabRegistry::start(Settings::default()).unwrap(),
         LabRegistry::start(Settings::default()).unwrap(),

@@ -1,5 +1,5 @@
-//! Registries that cannot be reached or trusted: who, and why, and what was
-//! switched off for one side stays on for the other.
+//! Registries that cannot be reached or trusted: which one, and why. What was
+//! disabled for one side stays enabled for the other.
 
 use crate::support;
 
@@ -17,14 +17,14 @@ fn plain() -> LabRegistry {
     LabRegistry::start(Settings::default()).unwrap()
 }
 
-/// A registry with a certificate of an authority of its own.
+/// A registry with a certificate of its own authority.
 fn private() -> (LabRegistry, Arc<Authority>) {
     let authority = Arc::new(Authority::generate().unwrap());
     let settings = Settings { tls: Some(authority.clone()), ..Settings::default() };
     (LabRegistry::start(settings).unwrap(), authority)
 }
 
-fn stock(site: &Site, registry: &LabRegistry) {
+fn push_images(site: &Site, registry: &LabRegistry) {
     registry.put_image(&Image::tiny("one").unwrap(), "org/one", "v1").unwrap();
     site.images("isc.yaml", &[registry.image("org/one", "v1").unwrap()]);
 }
@@ -43,7 +43,7 @@ fn failure(site: &Site, line: &str) -> (String, u64) {
 }
 
 #[test]
-fn a_registry_that_cannot_be_reached_is_named_after_as_many_retries_as_asked_for() {
+fn a_registry_that_cannot_be_reached_is_named_after_as_many_retries_as_requested() {
     let site = Site::new();
     // A port that was free a moment ago.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -56,7 +56,7 @@ fn a_registry_that_cannot_be_reached_is_named_after_as_many_retries_as_asked_for
         assert!(retries <= 1, "{retries} retries: {error}");
     }
     let source = plain();
-    stock(&site, &source);
+    push_images(&site, &source);
     let error = error_of(
         &site,
         &format!(
@@ -67,10 +67,10 @@ fn a_registry_that_cannot_be_reached_is_named_after_as_many_retries_as_asked_for
 }
 
 #[test]
-fn an_unknown_authority_is_told_apart_from_other_trouble_and_can_be_trusted() {
+fn an_unknown_authority_is_distinguished_from_other_failures_and_can_be_trusted() {
     let (source, authority) = private();
     let site = Site::new();
-    stock(&site, &source);
+    push_images(&site, &source);
     let error = error_of(&site, &format!("-c isc.yaml {QUICK} file://data"));
     assert!(error.contains("certificate"), "{error}");
     assert!(error.contains(&source.address().to_string()), "{error}");
@@ -91,7 +91,7 @@ fn a_certificate_for_another_host_or_time_is_refused_with_the_reason() {
         let settings = Settings { tls: Some(authority.clone()), ..Settings::default() };
         let source = LabRegistry::start(settings).unwrap();
         let site = Site::new();
-        stock(&site, &source);
+        push_images(&site, &source);
         site.trust(source.address(), &authority);
         let error = error_of(&site, &format!("-c isc.yaml {QUICK} file://data"));
         assert!(error.contains("certificate") && error.contains(expected), "{error}");
@@ -103,7 +103,7 @@ fn a_certificate_for_another_host_or_time_is_refused_with_the_reason() {
 fn plain_http_needs_to_be_allowed() {
     let source = plain();
     let site = Site::new();
-    stock(&site, &source);
+    push_images(&site, &source);
     let error = error_of(&site, &format!("-c isc.yaml {QUICK} file://data"));
     assert!(error.contains("--src-tls-verify=false") || error.contains("HTTP"), "{error}");
     site.succeeds("-c isc.yaml --src-tls-verify=false file://data");
@@ -116,7 +116,7 @@ fn what_is_switched_off_for_one_side_stays_on_for_the_other() {
     let copy = format!("-c isc.yaml {QUICK} --workspace file://data docker://{}", target.address());
 
     let site = Site::new();
-    stock(&site, &source);
+    push_images(&site, &source);
     let error = error_of(&site, &format!("--src-tls-verify=false {copy}"));
     assert!(error.contains(&target.address().to_string()), "{error}");
     assert!(error.contains("certificate"), "{error}");
@@ -125,14 +125,14 @@ fn what_is_switched_off_for_one_side_stays_on_for_the_other() {
     let error = error_of(&site, &format!("--dest-tls-verify=false {copy}"));
     assert!(error.contains(&source.address().to_string()), "{error}");
     assert!(error.contains("certificate"), "{error}");
-    // It was asked what it has, and nothing came of it.
+    // Only HEAD requests were sent to it: nothing was pushed.
     assert_eq!(target.requests().count(), target.requests().heads());
 
-    // One switched off, the other trusted: that is enough, either way round.
+    // Verification disabled for one, the other trusted: that is enough, in both directions.
     site.trust(target.address(), &target_authority);
     site.succeeds(&format!("--src-tls-verify=false {copy}"));
     let site = Site::new();
-    stock(&site, &source);
+    push_images(&site, &source);
     site.trust(source.address(), &source_authority);
     site.succeeds(&format!("--dest-tls-verify=false {copy}"));
 }

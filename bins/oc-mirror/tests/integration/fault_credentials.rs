@@ -1,5 +1,5 @@
-//! Credentials that are wrong, missing, expired or renewed: the right person is
-//! told which were used, and no secret is ever shown or sent elsewhere.
+//! Credentials that are wrong, missing, expired or renewed: the error
+//! names which were used, and no secret is ever printed or sent elsewhere.
 
 use crate::support;
 
@@ -80,7 +80,7 @@ fn search(directory: &Path, secrets: &[&str], seen: &mut usize) {
 }
 
 #[test]
-fn a_wrong_password_is_told_with_the_file_it_came_from_and_never_shown() {
+fn a_wrong_password_is_reported_with_the_file_it_came_from_and_never_printed() {
     for auth in [Auth::Basic(right()), Auth::Bearer(Bearer::new(right()))] {
         let registry = registry(auth);
         let site = site(&registry, 1);
@@ -98,7 +98,7 @@ fn a_wrong_password_is_told_with_the_file_it_came_from_and_never_shown() {
 }
 
 #[test]
-fn a_password_on_the_command_line_is_used_and_never_shown() {
+fn a_password_on_the_command_line_is_used_and_never_printed() {
     let registry = registry(Auth::Bearer(Bearer::new(right())));
     let site = site(&registry, 1);
     for (flag, code) in [
@@ -118,7 +118,7 @@ fn a_password_on_the_command_line_is_used_and_never_shown() {
 }
 
 #[test]
-fn missing_credentials_are_told_with_where_they_were_looked_for() {
+fn missing_credentials_are_reported_with_where_they_were_searched() {
     for auth in [Auth::Basic(right()), Auth::Bearer(Bearer::new(right()))] {
         let registry = registry(auth);
         let site = site(&registry, 1);
@@ -131,7 +131,7 @@ fn missing_credentials_are_told_with_where_they_were_looked_for() {
 }
 
 #[test]
-fn a_forbidden_repository_costs_its_image_and_is_not_taken_for_absent() {
+fn a_forbidden_repository_fails_its_image_and_does_not_count_as_absent() {
     let registry = registry(Auth::Basic(right()));
     let site = site(&registry, 2);
     authfile(&site, "auth.json", &registry, PASSWORD);
@@ -191,7 +191,7 @@ fn tokens_that_run_out_in_the_middle_are_renewed() {
         site.succeeds(&format!(
             "-c isc.yaml {PLAIN} --authfile target.json --from file://data docker://{to}"
         ));
-        // skopeo does not cope with such tokens; what the registry took, it has checked.
+        // skopeo does not support such tokens; what the registry accepted, it has checked.
         let requested = target.requests();
         let taken = requested.of(&Method::PUT, "/manifests/v1").filter(|put| put.status == 201);
         assert_eq!(taken.count(), 6);
@@ -250,7 +250,7 @@ fn the_credentials_of_one_side_are_not_given_to_the_other() {
     let copy = format!("-c isc.yaml {PLAIN} {QUICK} --workspace file://data docker://{to}");
     site.succeeds(&format!("--authfile auth.json {copy}"));
     assert!(source.requests().0.iter().all(|request| !request.had_authorization()));
-    // A password given for the source says nothing about the destination.
+    // A password given for the source is not used for the destination.
     let ran = site.run(&format!("--src-creds carrier:{PASSWORD} {copy}"));
     assert_ne!(ran.code, 0, "{}", ran.out);
     assert!(ran.out.contains("401"), "{}", ran.out);

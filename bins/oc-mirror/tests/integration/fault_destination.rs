@@ -1,5 +1,5 @@
 //! Images that do not arrive, and destinations that misbehave: the rest is
-//! delivered, what is missing is named, and the next run brings just that.
+//! delivered, what is missing is named, and the next run copies just that.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ fn large(name: &str) -> Image {
 }
 
 /// Puts `names` into a registry and writes a configuration of them.
-fn stock(site: &Site, registry: &LabRegistry, names: &[&str]) -> Vec<Image> {
+fn push_images(site: &Site, registry: &LabRegistry, names: &[&str]) -> Vec<Image> {
     let images: Vec<Image> = names.iter().map(|name| large(name)).collect();
     for (name, image) in names.iter().zip(&images) {
         registry.put_image(image, &format!("org/{name}"), "v1").unwrap();
@@ -40,9 +40,9 @@ fn pulls(site: &Site, registry: &LabRegistry, repository: &str) {
 }
 
 #[test]
-fn one_image_that_fails_costs_that_image_only_and_the_next_archive_brings_just_it() {
+fn one_failed_image_fails_alone_and_the_next_archive_contains_just_it() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    let images = stock(&site, &source, &["one", "two", "three"]);
+    let images = push_images(&site, &source, &["one", "two", "three"]);
     source.fault(Fault::on(Method::GET, "/org/two/blobs/").does(Effect::status(500)));
 
     let ran = site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
@@ -80,7 +80,7 @@ fn one_image_that_fails_costs_that_image_only_and_the_next_archive_brings_just_i
         pulls(&site, &target, name);
     }
 
-    // The registry is well again: the rest is fetched, archived and pushed, and nothing else.
+    // The registry works again: the rest is fetched, archived and pushed, and nothing else.
     source.clear_faults();
     source.forget_requests();
     let ran = site.succeeds(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
@@ -114,7 +114,7 @@ fn a_busy_or_broken_target_is_tried_again() {
             (Method::HEAD, "/manifests/", Effect::DropConnection),
         ] {
             let (site, source) = (Site::new(), registry());
-            stock(&site, &source, &["one"]);
+            push_images(&site, &source, &["one"]);
             let target = LabRegistry::start(Settings { behaviour, ..Settings::default() }).unwrap();
             target.fault(Fault::on(method.clone(), part).times(2).does(effect.clone()));
             let to = target.address();
@@ -132,7 +132,7 @@ fn a_busy_or_broken_target_is_tried_again() {
 #[test]
 fn wrong_bytes_never_reach_the_target() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    let images = stock(&site, &source, &["one", "two"]);
+    let images = push_images(&site, &source, &["one", "two"]);
     let layer = images[0].blobs.values().max_by_key(|blob| blob.size).unwrap();
     let part = format!("/blobs/{}", layer.digest);
     source.fault(Fault::on(Method::GET, &part).does(Effect::WrongBytes));
@@ -153,9 +153,9 @@ fn wrong_bytes_never_reach_the_target() {
 }
 
 #[test]
-fn wrong_bytes_are_asked_for_again_in_the_middle_of_a_copy() {
+fn wrong_bytes_are_requested_again_in_the_middle_of_a_copy() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    let images = stock(&site, &source, &["one"]);
+    let images = push_images(&site, &source, &["one"]);
     for digest in images[0].blobs.keys() {
         let part = format!("/blobs/{digest}");
         source.fault(Fault::on(Method::GET, &part).times(1).does(Effect::WrongBytes));
@@ -168,7 +168,7 @@ fn wrong_bytes_are_asked_for_again_in_the_middle_of_a_copy() {
 #[test]
 fn a_source_that_is_cut_in_the_middle_of_a_copy_is_read_on() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    let images = stock(&site, &source, &["one"]);
+    let images = push_images(&site, &source, &["one"]);
     let layer = images[0].blobs.values().max_by_key(|blob| blob.size).unwrap();
     let part = format!("/blobs/{}", layer.digest);
     source.fault(Fault::on(Method::GET, &part).times(2).does(Effect::CutAfter(150_000)));
@@ -183,7 +183,7 @@ fn a_source_that_is_cut_in_the_middle_of_a_copy_is_read_on() {
 #[test]
 fn a_target_that_refuses_one_image_gets_the_others() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    stock(&site, &source, &["one", "two"]);
+    push_images(&site, &source, &["one", "two"]);
     target.fault(Fault::on(Method::PUT, "/org/one/manifests/").does(Effect::status(400)));
     let to = target.address();
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
@@ -208,7 +208,7 @@ fn a_target_that_refuses_one_image_gets_the_others() {
 #[test]
 fn a_target_in_trouble_for_good_ends_the_run_with_its_name_and_loses_nothing() {
     let (site, source, target) = (Site::new(), registry(), registry());
-    stock(&site, &source, &["one"]);
+    push_images(&site, &source, &["one"]);
     target.fault(Fault::on_any("").does(Effect::status(503)));
     let to = target.address();
     let copy = format!("-c isc.yaml {PLAIN} {PATIENT} --workspace file://data docker://{to}");

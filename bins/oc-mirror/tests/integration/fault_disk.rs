@@ -52,7 +52,7 @@ impl Bench {
         sent.sum()
     }
 
-    /// The archive in the workspace can be carried and pushed.
+    /// The archive in the workspace can be transferred and pushed.
     fn is_complete(&self) {
         let target = LabRegistry::start(Settings::default()).unwrap();
         let to = target.address();
@@ -110,7 +110,7 @@ fn a_disk_too_small_for_the_archive_keeps_the_images() {
 }
 
 #[test]
-fn a_disk_without_any_room_is_told_and_recovers() {
+fn a_disk_without_any_space_is_reported_and_recovers() {
     let bench = Bench::new();
     let disk = Mounted::new(&bench.site.path("data"), 4);
     let filler = bench.site.path("data/filler");
@@ -154,7 +154,7 @@ fn a_read_only_directory_is_named_with_what_to_check() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named_and_left_alone() {
+fn what_blocks_a_path_is_named_and_left_alone() {
     for name in ["data", "data/working-dir", "data/blobs", "data/working-dir/logs"] {
         let bench = Bench::new();
         let path = bench.site.write(name, "theirs");

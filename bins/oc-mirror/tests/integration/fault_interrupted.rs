@@ -17,7 +17,7 @@ use support::under_way::UnderWay;
 use support::{PLAIN, Site, chunks, copy};
 
 const LARGE: u64 = 2_000_000;
-/// A run that ends while this lasts was not waiting for an answer.
+/// A run that ends while this lasts was not waiting for a response.
 const FOREVER: Effect = Effect::Delay(Duration::from_secs(24 * 60 * 60));
 
 /// A registry with a small image `quick` and a large one, `slow`.
@@ -43,7 +43,7 @@ impl Bench {
         Self { registry, site, quick, slow }
     }
 
-    /// From now on the large layer comes at a pace that takes half a minute.
+    /// From now on the large layer is sent at a rate that takes half a minute.
     fn slow_down(&self) {
         let part = format!("/blobs/{}", self.slow.digest);
         let slow = Effect::SlowBytesPerSecond(LARGE / 30);
@@ -70,7 +70,7 @@ impl Bench {
         run
     }
 
-    /// A new run completes, and asks for what was missing only.
+    /// A new run completes, and requests only what was missing.
     fn finishes(&self) {
         self.recover();
         self.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
@@ -115,14 +115,14 @@ fn uploaded(target: &LabRegistry, digests: &[Digest]) -> BTreeSet<Digest> {
 }
 
 #[test]
-fn a_killed_download_goes_on_where_it_was() {
+fn a_killed_download_continues_where_it_was() {
     let bench = Bench::new();
     bench.start_to_disk().kill();
     bench.finishes();
 }
 
 #[test]
-fn a_signal_ends_the_run_and_the_next_one_goes_on() {
+fn a_signal_ends_the_run_and_the_next_one_continues() {
     for signal in [Signal::INT, Signal::TERM] {
         let bench = Bench::new();
         let mut run = bench.start_to_disk();
@@ -139,7 +139,7 @@ fn a_signal_ends_the_run_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn a_signal_is_heard_while_a_registry_does_not_answer() {
+fn a_signal_is_handled_while_a_registry_does_not_respond() {
     let bench = Bench::new();
     bench.registry.fault(Fault::on_any("/manifests/").does(FOREVER));
     let mut run = UnderWay::start(&bench.site, &format!("-c isc.yaml {PLAIN} file://data"));
@@ -153,7 +153,7 @@ fn a_signal_is_heard_while_a_registry_does_not_answer() {
 }
 
 #[test]
-fn a_signal_is_heard_while_a_target_does_not_answer() {
+fn a_signal_is_handled_while_a_target_does_not_respond() {
     let bench = Bench::new();
     bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     for part in ["/manifests/", "/blobs/uploads/"] {
@@ -162,7 +162,7 @@ fn a_signal_is_heard_while_a_target_does_not_answer() {
         target.fault(Fault::on_any(part).does(FOREVER));
         let mut run = UnderWay::start(&bench.site, &push);
         run.until("the target is asked", || target.most_concurrent() > 0);
-        // Time to reach the request that is not answered; the test passes without it, too.
+        // Time to reach the request that gets no response; the test passes without this delay, too.
         std::thread::sleep(Duration::from_millis(300));
         run.signal(Signal::TERM);
         let ran = run.end();
@@ -182,15 +182,21 @@ fn hang_archive(site: &Site) -> std::path::PathBuf {
     pipe
 }
 
-#[test]
-fn a_signal_is_heard_while_the_archive_is_written() {
-    let bench = Bench::new();
+/// A run that hangs while it writes its archive, and the pipe that it waits for.
+fn begin_archive(bench: &Bench) -> (UnderWay, std::path::PathBuf) {
     let pipe = hang_archive(&bench.site);
     let mut run = UnderWay::start(&bench.site, &format!("-c isc.yaml {PLAIN} file://data"));
     let begun = bench.site.path("data/working-dir");
     run.until("the archive is begun", || {
         tree(&begun).iter().any(|path| path.ends_with(".pending.json"))
     });
+    (run, pipe)
+}
+
+#[test]
+fn a_signal_is_heard_while_the_archive_is_written() {
+    let bench = Bench::new();
+    let (mut run, pipe) = begin_archive(&bench);
     std::thread::sleep(Duration::from_millis(100));
     run.signal(Signal::INT);
     let ran = run.end();
@@ -202,12 +208,7 @@ fn a_signal_is_heard_while_the_archive_is_written() {
 #[test]
 fn a_run_killed_while_its_archive_is_written_leaves_a_whole_one_next_time() {
     let bench = Bench::new();
-    let pipe = hang_archive(&bench.site);
-    let mut run = UnderWay::start(&bench.site, &format!("-c isc.yaml {PLAIN} file://data"));
-    let begun = bench.site.path("data/working-dir");
-    run.until("the archive is begun", || {
-        tree(&begun).iter().any(|path| path.ends_with(".pending.json"))
-    });
+    let (run, pipe) = begin_archive(&bench);
     run.kill();
     fs::remove_file(pipe).unwrap();
     // What a kill in the middle of a write leaves.
@@ -271,7 +272,7 @@ fn a_killed_push_sends_nothing_twice() {
 }
 
 #[test]
-fn a_killed_upload_goes_on_inside_the_blob_where_the_registry_has_it() {
+fn a_killed_upload_continues_inside_the_blob_where_the_registry_has_it() {
     const KEPT: u64 = 1_500_000;
     for journey in ["--from", "--workspace"] {
         let (bench, target, line) = push_from(journey);
@@ -306,7 +307,7 @@ fn a_killed_upload_goes_on_inside_the_blob_where_the_registry_has_it() {
 }
 
 #[test]
-fn an_interrupted_workspace_is_pushed_only_when_that_is_asked_for() {
+fn an_interrupted_workspace_is_pushed_only_when_that_is_requested() {
     let bench = Bench::new();
     let mut run = bench.start_to_disk();
     run.signal(Signal::INT);
@@ -345,7 +346,7 @@ fn an_archive_beside_an_interrupted_workspace_does_not_hide_that() {
 }
 
 #[test]
-fn a_second_run_is_told_who_is_at_work_and_touches_nothing() {
+fn a_second_run_gets_the_name_of_the_first_and_touches_nothing() {
     let bench = Bench::new();
     let mut run = bench.start_to_disk();
     for line in [

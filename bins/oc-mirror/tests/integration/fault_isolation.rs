@@ -1,4 +1,4 @@
-//! One image in trouble, and others that share its content: only what cannot be completed fails.
+//! One image that fails, and others that share its content: only what cannot be completed fails.
 
 use crate::support;
 
@@ -27,7 +27,7 @@ fn image(name: &str) -> Image {
     Image::new(Format::Oci, "linux/amd64".parse().unwrap(), &[base(), own]).unwrap()
 }
 
-/// Five images on one base, each in a repository of its own, and a configuration of them.
+/// Five images on one base, each in its own repository, and a configuration of them.
 fn stocked(site: &Site) -> LabRegistry {
     let source = registry();
     let mut references = Vec::new();
@@ -97,7 +97,7 @@ fn a_blob_that_no_source_has_fails_the_images_that_need_it_by_name() {
         assert!(error.contains(&format!("org/{name}@")), "its own source is named: {error}");
         assert!(error.contains("none of the 5 repositories"), "{error}");
     }
-    // Each repository was asked once: a refusal stands.
+    // Each repository got one request: a refusal is final.
     let digest = base().blob.digest;
     assert_eq!(source.requests().blob_gets(&digest), 5);
 }
@@ -157,7 +157,7 @@ fn a_wrong_size_in_one_manifest_fails_that_image_only() {
 }
 
 #[test]
-fn a_target_that_does_not_mount_gets_what_an_earlier_archive_brought_from_itself() {
+fn a_target_that_does_not_mount_gets_what_an_earlier_archive_transferred_from_itself() {
     let site = Site::new();
     let source = stocked(&site);
     let reference = |name: &str| source.image(&format!("org/{name}"), "v1").unwrap();
@@ -170,7 +170,7 @@ fn a_target_that_does_not_mount_gets_what_an_earlier_archive_brought_from_itself
     let target = registry();
     let to = target.address();
     site.succeeds(&format!("-c first.yaml {PLAIN} --from file://carried docker://{to}"));
-    // The second archive does not have the base, and the first is gone.
+    // The second archive does not have the base, and the first is missing.
     fs::remove_file(site.path("carried/mirror_000001.tar")).unwrap();
     fs::copy(&archives[1], site.path("carried/mirror_000002.tar")).unwrap();
     // It accepts uploads, and never mounts.

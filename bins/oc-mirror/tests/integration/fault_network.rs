@@ -1,4 +1,4 @@
-//! Registries that are busy, cut off, slow, or lie: what can be had arrives,
+//! Registries that are busy, cut off, slow, or send wrong content: what is available arrives,
 //! what cannot is named, and nothing wrong is ever kept.
 
 use crate::support;
@@ -13,7 +13,7 @@ use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use oci::Digest;
 use support::{PLAIN, Ran, Site};
 
-/// Large enough for a file of its own while it arrives.
+/// Large enough to get its own file while it is received.
 const LARGE: u64 = 600_000;
 const PATIENT: &str = "--retry-times 3 --retry-delay 10ms";
 
@@ -111,7 +111,7 @@ fn a_registry_that_names_a_time_is_left_alone_until_then() {
 }
 
 #[test]
-fn a_cut_stream_goes_on_where_it_was_cut() {
+fn an_interrupted_stream_continues_where_it_was_interrupted() {
     let bench = Bench::new();
     let part = format!("/blobs/{}", bench.layer.digest);
     bench.registry.fault(Fault::on(Method::GET, &part).times(2).does(Effect::CutAfter(200_000)));
@@ -165,7 +165,7 @@ fn a_slow_registry_is_waited_for() {
 }
 
 #[test]
-fn wrong_bytes_are_asked_for_again() {
+fn wrong_bytes_are_requested_again() {
     let bench = Bench::new();
     for digest in bench.image.blobs.keys() {
         let part = format!("/blobs/{digest}");
@@ -198,7 +198,7 @@ fn bytes_that_stay_wrong_fail_their_image_and_are_never_kept() {
 }
 
 #[test]
-fn answers_that_are_not_what_was_asked_for_fail_their_image_with_the_reason() {
+fn responses_that_are_not_what_was_requested_fail_their_image_with_the_reason() {
     let html = Effect::Status(
         200,
         vec![("content-type".into(), "text/html".into())],
@@ -252,8 +252,8 @@ fn a_manifest_that_names_its_own_type_is_believed_over_a_wrong_header() {
 }
 
 #[test]
-fn what_failed_is_retried_once_more_at_the_end_of_the_run() {
-    for (part, message) in [("/blobs/", "final round"), ("/manifests/", "once more")] {
+fn what_failed_is_retried_at_the_end_of_the_run() {
+    for (part, message) in [("/blobs/", "final round"), ("/manifests/", "retrying to read")] {
         let bench = Bench::new();
         // As many failures as there are attempts: the image is given up, and then passes.
         let part = match part {

@@ -46,7 +46,7 @@ fn bundles(site: &Site, reference: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
+fn a_bad_image_is_reported_with_its_bundle_and_everything_else_arrives() {
     let quay = registry();
     let gone = format!("{HOST}/lab/gone:v1");
     // One that does not exist, one that cannot be pulled, one that has neither tag nor digest.
@@ -107,7 +107,7 @@ fn the_other_side_leaves_out_what_did_not_come_along() {
 }
 
 #[test]
-fn unknown_names_are_told_with_the_nearest_and_the_rest_is_mirrored() {
+fn unknown_names_are_reported_with_the_nearest_and_the_rest_is_mirrored() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();
     let rest = "    packages:\n    - name: fooo\n    - name: baz\n    - name: bar\n      \
@@ -123,7 +123,7 @@ fn unknown_names_are_told_with_the_nearest_and_the_rest_is_mirrored() {
     assert!(warnings.contains("bar.v1.0.0 needs the package \\\"foo\\\" in >=0.1.0"), "{warnings}");
     assert_eq!(ran.total("failed"), 0);
     assert_eq!(ran.total("copied"), 2 * 2 + 1 + 2, "two bundles, what they share, two catalogs");
-    // What it needs is added where that is asked for, but not for readers who would not know.
+    // What it needs is added where that is requested, but not for readers who would not know.
     let rest = "    includeDependencies: true\n    packages:\n    - name: bar\n";
     site.image_set(
         "more.yaml",
@@ -173,7 +173,7 @@ fn a_catalog_that_the_policy_refuses_is_neither_opened_nor_selected_from() {
     assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
     assert_eq!((ran.total("failed"), ran.total("copied")), (1, 0));
     assert!(!site.path("refused/operator-index-cache").exists());
-    // The other side judges it again, although what is published was made there.
+    // The other side checks it again, although what is published was made there.
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     let target = registry();
     let to = target.address();
@@ -216,7 +216,7 @@ fn under_a_policy_no_list_beside_a_catalog_decides_which_of_its_layers_are_read(
 }
 
 #[test]
-fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
+fn a_catalog_that_cannot_be_used_is_reported_and_others_are_mirrored() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();
     let put = |name: &str, layers: &[Layer], labels: Value| {

@@ -1,4 +1,4 @@
-//! Signatures that must not be believed: each is refused by its own reason,
+//! Signatures that must not be accepted: each is refused by its own reason,
 //! before anything of the release is fetched.
 
 use crate::support;
@@ -10,7 +10,7 @@ use lab::releases::{Recipe, Release, ReleaseKey, claim};
 use support::releases::{World, channel};
 use support::{PLAIN, Ran};
 
-/// A world with one release whose signature is still to be put in place.
+/// An environment with one release whose signature is still to be put in place.
 struct Bench {
     world: World,
     release: Release,
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     /// The release was refused for a reason that contains `wanted`, nothing of
-    /// it was asked for, and the image beside it arrived.
+    /// it was requested, and the image beside it arrived.
     fn refused(&self, expected: &str) {
         let ran = self.run();
         assert_eq!(ran.code, 2, "{expected}: {}\n{}", ran.err, ran.out);
@@ -135,7 +135,7 @@ fn a_release_without_a_signature_is_refused() {
 }
 
 #[test]
-fn what_is_no_signature_at_all_is_refused() {
+fn what_is_not_a_signature_is_refused() {
     for junk in [
         b"not a signature".to_vec(),
         Vec::new(),
@@ -149,7 +149,7 @@ fn what_is_no_signature_at_all_is_refused() {
 }
 
 #[test]
-fn a_text_that_is_signed_and_says_something_else_is_refused() {
+fn a_text_that_is_signed_and_names_something_else_is_refused() {
     let bench = Bench::new();
     for text in [b"{}".to_vec(), b"no JSON".to_vec()] {
         bench.put(1, bench.world.key.sign(&text).unwrap());
@@ -158,7 +158,7 @@ fn a_text_that_is_signed_and_says_something_else_is_refused() {
 }
 
 #[test]
-fn the_second_signature_counts_when_the_first_is_by_a_key_nobody_knows() {
+fn the_second_signature_counts_when_the_first_is_by_an_unknown_key() {
     let bench = Bench::new();
     let foreign = ReleaseKey::generate().unwrap();
     bench.put(1, foreign.sign(&bench.release.claim()).unwrap());
@@ -180,7 +180,7 @@ fn several_keys_may_be_trusted() {
 }
 
 #[test]
-fn a_store_that_cannot_be_asked_is_not_an_answer() {
+fn a_store_that_does_not_respond_is_not_an_absent_signature() {
     let bench = Bench::new();
     bench.put(1, bench.good());
     bench.world.signatures.server.fault(Fault::on_any("/signature-").does(Effect::status(503)));
@@ -301,7 +301,7 @@ fn a_signature_that_the_user_put_into_the_workspace_is_read_first() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join(format!("4.16.3-x86_64-sha256-{hex}"));
     let line = format!("-c isc.yaml {PLAIN} --retry-times 0 file://data");
-    // A bad one is of no use: the store is asked, and has none.
+    // An invalid one is ignored: a request goes to the store, which has none.
     std::fs::write(&file, b"no signature").unwrap();
     assert_eq!(bench.world.run(&site, &line).code, 2);
     bench.world.forget_requests();

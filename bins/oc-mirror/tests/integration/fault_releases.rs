@@ -1,5 +1,5 @@
 //! Update services that fail, and releases that are not what they should be:
-//! the cause is told, the release fails, the rest of the run goes on.
+//! the cause is reported, the release fails, the rest of the run continues.
 
 use crate::support;
 
@@ -33,7 +33,7 @@ fn failed(ran: &Ran, expected: &str) {
 }
 
 #[test]
-fn an_update_service_that_fails_is_told_with_its_cause() {
+fn an_update_service_that_fails_is_reported_with_its_cause() {
     let (world, _) = World::with(&["4.16.1"]);
     let typed = |kind: &str, body: &str| {
         Effect::Status(200, vec![("content-type".into(), kind.into())], body.into())
@@ -58,7 +58,7 @@ fn an_update_service_that_fails_is_told_with_its_cause() {
 }
 
 #[test]
-fn an_update_service_that_fails_now_and_then_is_asked_again() {
+fn an_update_service_that_fails_now_and_then_gets_retries() {
     let (world, _) = World::with(&["4.16.1"]);
     world.service.server.fault(Fault::on_any("/graph").times(1).does(Effect::status(503)));
     let slow = Effect::Delay(Duration::from_millis(300));
@@ -69,7 +69,7 @@ fn an_update_service_that_fails_now_and_then_is_asked_again() {
 }
 
 #[test]
-fn an_update_service_nobody_answers_for_is_named() {
+fn an_update_service_that_does_not_respond_is_named() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
@@ -83,7 +83,7 @@ fn an_update_service_nobody_answers_for_is_named() {
 }
 
 #[test]
-fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
+fn settings_that_cannot_be_honoured_are_errors_before_any_request() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
@@ -107,7 +107,7 @@ fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
 }
 
 #[test]
-fn unknown_channels_and_versions_are_told_with_the_nearest_ones() {
+fn unknown_channels_and_versions_are_reported_with_the_nearest_ones() {
     let (world, _) = World::with(&["4.16.1", "4.16.3"]);
     for (platform, expected) in [
         (channel("stabel-4.16", ""), "did you mean stable-4.16?"),
@@ -129,7 +129,7 @@ fn unknown_channels_and_versions_are_told_with_the_nearest_ones() {
 }
 
 #[test]
-fn versions_written_wrongly_are_told_before_anything_is_asked() {
+fn versions_written_wrongly_are_reported_before_any_request() {
     let (world, _) = World::with(&["4.16.1"]);
     for (rest, expected) in [
         ("      minVersion: 4.18\n", "4.18"),
@@ -148,7 +148,7 @@ fn versions_written_wrongly_are_told_before_anything_is_asked() {
     }
 }
 
-/// A release whose payload has these files, in a world of its own.
+/// A release whose payload has these files, in its own test environment.
 fn odd(files: &[(&str, &[u8])]) -> (World, Release) {
     let world = World::empty();
     let release = Release::generate(&Recipe::default()).unwrap();
@@ -204,7 +204,7 @@ fn one_bad_release_does_not_keep_the_others_back() {
     let ran = run(&world, &world.site(), &channel("stable-4.16", "      full: true\n"));
     assert_eq!(ran.code, 2, "{}\n{}", ran.err, ran.out);
     assert_eq!((ran.total("failed"), ran.total("copied")), (1, 6));
-    // Payloads are asked for by the digest that was verified, never by tag.
+    // Payloads are requested by the digest that was verified, never by tag.
     let by_tag = format!("/manifests/{}", releases[1].tag());
     assert_eq!(world.quay.requests().of(&Method::GET, &by_tag).count(), 0);
 }

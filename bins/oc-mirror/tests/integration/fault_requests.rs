@@ -1,5 +1,5 @@
 //! Requests that make no sense: every mistake of a configuration or a command
-//! line is told at once, with its place and its remedy, and nothing is touched.
+//! line is reported at once, with its place and its remedy, and nothing is touched.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use std::fs;
 
 use support::{Ran, Site, image_set};
 
-/// Runs the program as a person does, with a report in words.
+/// Runs the program as a user does, with a report as text.
 fn run(site: &Site, line: &str) -> Ran {
     Ran::of(site.command(line).output().unwrap())
 }
@@ -34,7 +34,7 @@ fn names(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn mistakes_in_a_configuration_are_told_with_place_and_remedy() {
+fn mistakes_in_a_configuration_are_reported_with_place_and_remedy() {
     let head = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
     for (text, expected) in [
         (
@@ -86,7 +86,7 @@ fn mistakes_in_a_configuration_are_told_with_place_and_remedy() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let site = Site::new();
     site.image_set(
         "isc.yaml",
@@ -100,7 +100,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn a_configuration_that_is_no_text_or_no_file_is_named() {
+fn a_configuration_that_is_not_text_or_not_a_file_is_named() {
     let site = Site::new();
     refused(&site, "-c missing.yaml file://data", &["missing.yaml", "No such file"]);
     fs::write(site.path("latin.yaml"), b"kind: ImageSetConfiguration # f\xfcr\n").unwrap();
@@ -124,7 +124,7 @@ fn a_section_that_is_not_mirrored_yet_is_refused_by_name_whatever_else_there_is(
 }
 
 #[test]
-fn a_configuration_that_selects_nothing_is_told() {
+fn a_configuration_that_selects_nothing_is_reported() {
     let site = Site::new();
     site.image_set("isc.yaml", "  additionalImages: []\n");
     let ran = run(&site, "-c isc.yaml file://data");
@@ -144,7 +144,7 @@ fn two_sources_of_one_destination_are_both_named() {
 }
 
 #[test]
-fn every_flag_that_is_not_honoured_says_why() {
+fn every_flag_that_is_not_honoured_is_reported_with_the_reason() {
     let site = Site::new();
     site.images("isc.yaml", &["quay.io/a/b:1"]);
     for (flag, reason) in [

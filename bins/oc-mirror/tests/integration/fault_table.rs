@@ -145,32 +145,32 @@ impl Bench {
     fn seen(&self, ran: &Ran) -> String {
         match ran.code {
             0 => "succeeds".to_owned(),
-            code => format!("exit code {code}: {}", self.told(ran)),
+            code => format!("exit code {code}: {}", self.message(ran)),
         }
     }
 
     /// What the user reads, without what differs from run to run.
-    fn told(&self, ran: &Ran) -> String {
-        let told = match serde_json::from_str::<serde_json::Value>(&ran.out) {
+    fn message(&self, ran: &Ran) -> String {
+        let message = match serde_json::from_str::<serde_json::Value>(&ran.out) {
             Ok(report) => match report["images"][0]["error"].as_str() {
                 Some(error) => error.to_owned(),
                 None => ran.errors(),
             },
-            // A run that could not begin has no report.
+            // A run that could not start has no report.
             Err(_) => {
                 let lines = ran.err.lines().filter_map(|line| line.split_once("[ERROR]  : "));
-                let told = lines.map(|(_, message)| without_time(message));
-                told.collect::<Vec<_>>().join(" ")
+                let message = lines.map(|(_, message)| without_time(message));
+                message.collect::<Vec<_>>().join(" ")
             }
         };
-        let told = told
+        let message = message
             .replace(&self.source.address().to_string(), "SOURCE")
             .replace(&self.target.address().to_string(), "TARGET");
-        let told = told.replace(&self.site.path("home").display().to_string(), "HOME");
-        let told = told.replace(&self.site.path("data").display().to_string(), "DATA");
-        let told = without_causes(&told);
+        let message = message.replace(&self.site.path("home").display().to_string(), "HOME");
+        let message = message.replace(&self.site.path("data").display().to_string(), "DATA");
+        let message = without_causes(&message);
         let mut text = String::new();
-        let mut rest = told.as_str();
+        let mut rest = message.as_str();
         while let Some((before, after)) = rest.split_once("sha256:") {
             let hex = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
             text.push_str(before);
@@ -178,7 +178,7 @@ impl Bench {
             rest = &after[hex..];
         }
         text.push_str(rest);
-        // An upload has an address of its own.
+        // An upload has its own address.
         let words = text.split(' ').map(|word| match word.split_once("/blobs/uploads/") {
             Some((before, id)) => {
                 let colon = if id.ends_with(':') { ":" } else { "" };
@@ -210,7 +210,7 @@ fn without_causes(text: &str) -> String {
     format!("{before}{BROKE}…{}", without_causes(&after[end..]))
 }
 
-/// One cell: what a run comes to while the fault lasts. Afterwards everything must arrive.
+/// One cell: the result of a run while the fault lasts. Afterwards everything must arrive.
 fn cell(case: Case, on: On, effect: &Effect, times: Option<usize>) -> String {
     let bench = Bench::new(case);
     let part = match on {

@@ -40,7 +40,7 @@ fn the_files_and_commands_of_the_proposal_work_as_they_are_written() {
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
         Ran::of(child.wait_with_output().unwrap())
     };
-    // The plan is shown, and nothing happens without a confirmation.
+    // The plan is printed, and nothing happens without a confirmation.
     for answer in ["", "n\n", "no\n"] {
         let ran = prune(answer, "");
         assert_eq!(ran.code, 1, "{}", ran.err);
@@ -58,7 +58,7 @@ fn the_files_and_commands_of_the_proposal_work_as_they_are_written() {
     assert_eq!(payloads.keys().collect::<Vec<_>>(), [&releases[2].tag()]);
     assert_eq!(tags(&site, &to, "openshift/release").len(), releases[2].components.len());
 
-    // Mirroring with the same file does not prune, and says so.
+    // Mirroring with the same file does not prune, and reports that.
     let ran = world.run(
         &site,
         &format!("-c image-set-config.yaml {PLAIN} --workspace file://. docker://{to}"),
@@ -73,7 +73,7 @@ fn images(names: &[&str]) -> String {
 }
 
 #[test]
-fn what_no_configuration_selects_any_more_goes_from_any_directory() {
+fn what_no_configuration_selects_any_more_is_deleted_from_any_directory() {
     let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     for name in ["a/one", "a/two", "a/three", "a/four"] {
         source.put_image(&Image::tiny(name).unwrap(), name, "1").unwrap();

@@ -1,4 +1,4 @@
-//! A machine that the program runs on, and the tools that judge what it did.
+//! A machine that the program runs on, and the tools that verify its results.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -30,7 +30,7 @@ use tempfile::TempDir;
 /// The lab's plain registries are reached without TLS.
 pub(crate) const PLAIN: &str = "--src-tls-verify=false --dest-tls-verify=false";
 
-/// A machine of its own: a home, configurations, workspaces, no proxies.
+/// A separate machine: a home, configurations, workspaces, no proxies.
 /// Programs run in its directory, so relative names are names in it.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -62,7 +62,7 @@ impl Site {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Writes a configuration; `mirror` is what stands below `mirror:`, two blanks in.
+    /// Writes a configuration; `mirror` is the text below `mirror:`, indented by two spaces.
     pub(crate) fn image_set(&self, name: &str, mirror: &str) {
         self.write(name, &image_set(mirror));
     }
@@ -73,7 +73,7 @@ impl Site {
         self.image_set(name, &format!("  additionalImages:\n{}", lines.collect::<String>()));
     }
 
-    /// Says in registries.conf that images of `name` are found at `location`, without TLS.
+    /// Configures in registries.conf that images of `name` are found at `location`, without TLS.
     pub(crate) fn redirect(&self, name: &str, location: SocketAddr) {
         let path = self.path("home/.config/containers/registries.conf");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -81,7 +81,7 @@ impl Site {
         fs::write(&path, known + &redirection(name, &location.to_string())).unwrap();
     }
 
-    /// Trusts a registry with a certificate of this authority, as podman is told to.
+    /// Trusts a registry with a certificate of this authority, in the way of podman.
     pub(crate) fn trust(&self, registry: SocketAddr, authority: &Authority) {
         let folder = format!("home/.config/containers/certs.d/{registry}");
         authority.write_certs_dir(&self.path(&folder), None).unwrap();
@@ -224,7 +224,7 @@ impl Ran {
     }
 }
 
-/// A configuration; `mirror` is what stands below `mirror:`, two blanks in.
+/// A configuration; `mirror` is the text below `mirror:`, indented by two spaces.
 pub(crate) fn image_set(mirror: &str) -> String {
     format!(
         "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n{mirror}"
@@ -236,7 +236,7 @@ pub(crate) fn redirection(name: &str, location: &str) -> String {
     format!("[[registry]]\nprefix = {name:?}\nlocation = {location:?}\ninsecure = true\n")
 }
 
-/// Copies a directory as people do.
+/// Copies a directory as users do.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
     assert!(status.success(), "copying {} to {}", from.display(), to.display());
@@ -251,7 +251,7 @@ pub(crate) fn visible_names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The cluster resources in a directory without the lines that tell when and where to.
+/// The cluster resources in a directory without the lines that contain time and target.
 pub(crate) fn timeless_resources(directory: &Path, target: &str) -> BTreeMap<String, String> {
     let timeless = |name: String| {
         let text = fs::read_to_string(directory.join(&name)).unwrap().replace(target, "TARGET");

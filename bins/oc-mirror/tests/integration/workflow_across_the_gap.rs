@@ -146,7 +146,7 @@ fn the_disconnected_side_needs_no_route_but_to_its_registry() {
     site.images("isc.yaml", &names);
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
 
-    // Inside, nothing but the target answers, not even for names. The source
+    // Inside, nothing but the target responds, not even for names. The source
     // is up all the time, and unreachable.
     let inside = Isolated::new().unwrap();
     let target = DockerRegistry::start_in(&inside, &Settings::default()).unwrap();

@@ -189,7 +189,7 @@ fn helm_verifies_signed_charts_on_the_disconnected_side() {
 }
 
 #[test]
-fn a_whole_repository_goes_straight_to_a_registry_and_the_plan_is_shown_first() {
+fn a_whole_repository_is_copied_directly_to_a_registry_and_planned_first() {
     let (source, target) = (registry(), registry());
     put_images(&source, &["app", "hook", "cron"]);
     let site = Site::new();
@@ -331,7 +331,7 @@ async fn helm_installs_a_mirrored_chart_and_an_old_version_is_deleted() {
     let to = target.address().to_string();
     site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://ws docker://{to}"));
 
-    let server = lab::kube::ApiServer::start().await.unwrap();
+    let server = lab_cluster::kube::ApiServer::start().await.unwrap();
     let kubeconfig = server.kubeconfig().to_str().unwrap().to_owned();
     let place = format!("oci://{to}/charts/web");
     let install = ["install", "web", &place, "--version", "1.1.0", "--plain-http"];

@@ -1,12 +1,12 @@
-//! A real API server with OpenShift's own types judges the manifests made for the cluster.
+//! A real API server with OpenShift's own types validates the manifests made for the cluster.
 
 use crate::support;
 
 use std::fs;
 
 use lab::images::Image;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::registry::{LabRegistry, Settings};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 
 use support::{Site, redirection};
 

@@ -197,7 +197,7 @@ fn a_dry_run_between_registries_changes_neither_workspace_nor_target() {
 }
 
 #[test]
-fn an_additional_image_that_is_missing_fails_a_dry_run_only_where_that_is_asked_for() {
+fn an_additional_image_that_is_missing_fails_a_dry_run_only_where_that_is_requested() {
     let site = Site::new();
     let registry = LabRegistry::start(Settings::default()).unwrap();
     let at = registry.address();

@@ -59,7 +59,7 @@ impl ThreeRuns {
         site.images("isc.yaml", &names);
     }
 
-    /// Brings a run's archive to another machine.
+    /// Transfers a run's archive to another machine.
     fn carry(&self, run: usize, to: &Site) {
         let name = format!("data/mirror_{:06}.tar", run + 1);
         fs::create_dir_all(to.path("data")).unwrap();
@@ -82,7 +82,7 @@ fn arrived(site: &Site, target: &LabRegistry, run: usize) {
 }
 
 #[test]
-fn chunk_numbers_go_on_and_all_chunks_together_fill_an_empty_registry() {
+fn chunk_numbers_continue_and_all_chunks_together_fill_an_empty_registry() {
     let three = ThreeRuns::new();
     let made = chunks(&three.site.path("data"));
     let names: Vec<_> = made.iter().map(|path| path.file_name().unwrap()).collect();
@@ -213,7 +213,7 @@ fn a_workspace_without_archives_does_as_well() {
 }
 
 #[test]
-fn a_run_whose_configuration_selects_nothing_does_not_spoil_the_workspace() {
+fn a_run_whose_configuration_selects_nothing_does_not_damage_the_workspace() {
     let three = ThreeRuns::new();
     let blocked =
         "  additionalImages:\n  - name: quay.io/a/b:1\n  blockedImages:\n  - name: quay\n";

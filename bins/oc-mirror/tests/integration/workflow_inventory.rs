@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lab::images::Image;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::{Value, json};
 
 use lab::proxy::Proxy;
@@ -222,7 +222,7 @@ async fn store(server: &ApiServer, yaml: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_may_not_see() {
+async fn an_account_that_may_read_finds_what_the_cluster_has_and_reports_what_it_may_not_see() {
     let server = ApiServer::start().await.unwrap();
     let types = [
         "clusterversions.config.openshift.io",
@@ -296,7 +296,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     assert_eq!(site.read("cluster.json"), first);
     assert!(!first.contains(&reader), "no secret is in the document");
 
-    // Where a proxy leads to the cluster, it is used; its own list of exceptions counts.
+    // The cluster is reached through the proxy of the environment, except for hosts in NO_PROXY.
     let address: SocketAddr = server.url().trim_start_matches("https://").parse().unwrap();
     let proxy = Proxy::start(address).unwrap();
     let through = |exceptions: &str| {
@@ -320,7 +320,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     assert!(unread.iter().all(|unread| unread["reason"] == "forbidden"), "{unread:?}");
     assert!(message.contains("ClusterVersion may not be listed by this account"), "{message}");
     assert!(
-        message.contains("the release and the channel of the cluster are not known"),
+        message.contains("the release and the channel of the cluster are unknown"),
         "{message}"
     );
 
@@ -333,7 +333,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
 }
 
 #[test]
-fn a_cluster_that_cannot_be_asked_is_named_with_the_reason() {
+fn a_cluster_that_does_not_respond_is_named_with_the_reason() {
     let site = Site::new();
     // No process listens on port 1, and the system does not assign it.
     let address = "https://127.0.0.1:1";
@@ -417,7 +417,7 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     for expected in [
         "minVersion: 4.16.1",
         "maxVersion: 4.16.3",
-        "# The way: 4.16.1 -> 4.16.2 -> 4.16.3.",
+        "# The upgrade path: 4.16.1 -> 4.16.2 -> 4.16.3.",
         "- catalog: registry.redhat.io/redhat/redhat-operator-index:v4.16",
         "minVersion: 5.9.6",
     ] {
@@ -433,7 +433,7 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     assert_eq!(forced.code, 0, "{}", forced.err);
     assert!(site.read("isc.yaml").contains("maxVersion: 4.16.2"));
 
-    // It mirrors the releases on the way, and the operator from what is installed on.
+    // It mirrors the releases on the upgrade path, and the operator from what is installed on.
     world.offer_graph_data();
     offer_operators(&world, &site);
     site.write("isc.yaml", &text);
@@ -450,12 +450,12 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     let checked =
         init(&world, &site, &format!("--for cluster.json --check-operators {PLAIN_SOURCE}"));
     assert_eq!((checked.code, checked.out.as_str()), (0, text.as_str()), "{}", checked.err);
-    // The carried files are enough; no request is sent.
+    // The transferred files are enough; no request is sent.
     world.forget_requests();
     let carried = init(&world, &site, "--for cluster.json --check-operators --from file://data");
     assert_eq!((carried.code, carried.out.as_str()), (0, text.as_str()), "{}", carried.err);
     assert_eq!(world.service.server.requests().count() + world.quay.requests().count(), 0);
-    // A channel that is gone is named with those that there are.
+    // A removed channel is reported with the existing ones.
     let other = site.read("cluster.json").replace("stable-5.9", "stable-5.8");
     site.write("older.json", &other);
     let checked = init(&world, &site, "--for older.json --check-operators --from file://data");
@@ -470,7 +470,7 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
 }
 
 #[test]
-fn a_configuration_that_cannot_be_made_says_why() {
+fn a_configuration_that_cannot_be_made_is_reported_with_the_reason() {
     let (world, _) = World::with(&["4.16.1", "4.16.2"]);
     let lonely = Graph::default().node_in(
         "4.17.1",
@@ -483,7 +483,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
     site.write("isc.yaml", "kind: ImageSetConfiguration\n");
     for (line, expected) in [
         ("--for missing.json", "reading missing.json: No such file"),
-        ("--for isc.yaml", "reading isc.yaml: it is not JSON"),
+        ("--for isc.yaml", "reading isc.yaml: the document is not valid JSON"),
         ("--for cluster.json --to 4.16", "with its patch number"),
         ("--for cluster.json --to 4.16.9", "there is no release 4.16.9"),
         ("--for cluster.json --to 4.16.0", "there is no release 4.16.0"),
@@ -499,7 +499,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
         assert!(ran.err.contains(expected), "{line}: {}", ran.err);
         assert_eq!(ran.out, "", "{line}");
     }
-    // What is left to a person is said, and stands in the text.
+    // What a user has to decide is reported, and is in the text.
     site.write("little.json", r#"{"kind": "ClusterInventory", "schema": 1}"#);
     let ran = init(&world, &site, "--for little.json");
     assert_eq!(ran.code, 0, "{}", ran.err);

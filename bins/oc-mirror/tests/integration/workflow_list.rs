@@ -1,4 +1,4 @@
-//! What there is to mirror: asked of those who know, and read from what was carried.
+//! Lists of what can be mirrored: from registries and services, and from transferred content.
 
 use crate::support;
 
@@ -13,13 +13,13 @@ use support::operators::{catalog_image, package};
 use support::releases::{World, chain, channel};
 use support::{PLAIN, Ran, Site};
 
-/// Runs a command that looks something up; the JSON report of mirroring is not its.
-fn look(world: &World, site: &Site, line: &str) -> Ran {
+/// Runs a query command, to which the JSON report of mirroring does not apply.
+fn run_lookup(world: &World, site: &Site, line: &str) -> Ran {
     Ran::of(world.command(site, line).output().unwrap())
 }
 
 fn prints(world: &World, site: &Site, line: &str) -> String {
-    let ran = look(world, site, line);
+    let ran = run_lookup(world, site, line);
     assert_eq!(ran.code, 0, "{line}: {}", ran.err);
     ran.out
 }
@@ -68,13 +68,13 @@ fn channels_of_a_version_are_those_of_its_own_releases() {
         prints(&world, &site, "list releases --version 4.8 --channels"),
         "Listing channels for version 4.8:\n\nfast-4.8\nstable-4.8\nstable-4.9\n"
     );
-    let ran = look(&world, &site, "list releases --version 4.9 --channels");
+    let ran = run_lookup(&world, &site, "list releases --version 4.9 --channels");
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("channel stable-4.9 has no release of 4.9"), "{}", ran.err);
 }
 
 #[test]
-fn what_cannot_be_listed_says_why() {
+fn what_cannot_be_listed_is_reported_with_the_reason() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
     for (line, expected) in [
@@ -88,7 +88,7 @@ fn what_cannot_be_listed_says_why() {
         ("list images --release quay.io/a/b", "neither tag nor digest"),
         ("list releases --from file://nowhere", "not a directory"),
     ] {
-        let ran = look(&world, &site, line);
+        let ran = run_lookup(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
         assert!(ran.err.contains(expected), "{line}: {}", ran.err);
     }
@@ -119,7 +119,7 @@ fn the_images_of_a_release_are_listed_with_digest_and_size() {
 
     // A release that is not signed is not opened.
     world.signatures.wipe();
-    let ran = look(&world, &site, "list images --release 4.16.1 --src-tls-verify=false");
+    let ran = run_lookup(&world, &site, "list images --release 4.16.1 --src-tls-verify=false");
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("signature"), "{}", ran.err);
 }
@@ -148,7 +148,7 @@ fn all_of_it_is_read_from_an_archive_too() {
     assert_eq!(requested + world.signatures.server.requests().count(), 0);
 }
 
-/// A registry that stands for Red Hat's, with one catalog of two packages.
+/// A registry in place of Red Hat's, with one catalog of two packages.
 fn red_hat() -> (LabRegistry, Site) {
     let registry = LabRegistry::start(Settings::default()).unwrap();
     let logging = package(
@@ -189,7 +189,7 @@ fn operators_are_listed_by_catalog_package_channel_and_version() {
         prints("--catalogs --version 4.16"),
         format!("Available OpenShift OperatorHub catalogs:\nOpenShift 4.16:\n{INDEX}\n")
     );
-    // Names for people stay on their line.
+    // Display names stay on their line.
     assert_eq!(
         prints(&format!("--catalog {INDEX}")),
         "NAME             DISPLAY NAME                  DEFAULT CHANNEL\n\
@@ -215,7 +215,7 @@ fn operators_are_listed_by_catalog_package_channel_and_version() {
 }
 
 #[test]
-fn operators_are_listed_from_what_was_carried_too() {
+fn operators_are_listed_from_transferred_content_too() {
     let (registry, site) = red_hat();
     site.redirect("quay.io", registry.address());
     let bundle = lab::images::Image::tiny("nfd").unwrap();
@@ -245,7 +245,7 @@ fn operators_are_listed_from_what_was_carried_too() {
     );
     let walk = Ran::of(other.command(&walk).output().unwrap());
     assert!(walk.code == 0 && walk.out.contains("5.9.10 (head)"), "{}{}", walk.out, walk.err);
-    // One that did not come along is told from those that did.
+    // A catalog that was not transferred is reported with those that were.
     let ran = listed(&other, "--catalog quay.io/a/b:1 --from file://data");
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains(INDEX), "{}", ran.err);
@@ -324,12 +324,12 @@ fn files_below(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn what_of_operators_cannot_be_listed_says_why() {
+fn what_of_operators_cannot_be_listed_is_reported_with_the_reason() {
     let (registry, site) = red_hat();
     for (line, expected) in [
         ("", "--catalog"),
         ("--catalogs", "--catalogs needs --version"),
-        ("--catalogs --version 4.99", "no catalogs of Red Hat for OpenShift 4.99"),
+        ("--catalogs --version 4.99", "publishes no catalogs for OpenShift 4.99"),
         ("--catalog a.io/b", "neither tag nor digest"),
         ("--catalog a.io/b:1 --channel x", "--package"),
         ("--catalog IT --package nfdd", "did you mean nfd?"),
@@ -352,7 +352,7 @@ fn what_of_operators_cannot_be_listed_says_why() {
 }
 
 #[test]
-fn a_registry_that_is_out_of_order_is_asked_as_often_as_was_said() {
+fn a_registry_that_fails_gets_as_many_retries_as_requested() {
     let (registry, site) = red_hat();
     registry.fault(Fault::on_any("/manifests/").does(Effect::status(503)));
     let ran = listed(&site, &format!("--catalog {INDEX} --retry-times 2 --retry-delay 1ms"));

@@ -24,7 +24,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A workspace with two images, each with a layer of its own.
+    /// A workspace with two images, each with its own layer.
     fn new() -> Self {
         let registry = LabRegistry::start(Settings::default()).unwrap();
         let image = |name: &str| {
@@ -260,7 +260,7 @@ fn a_server_keeps_serving_what_is_kept_while_the_rest_is_freed() {
     pull("one");
     pull("two");
     bench.mirror(&["one"]);
-    // Readers that began before go on reading what they opened.
+    // Readers that started before continue to read what they opened.
     let mut open = fs::File::open(bench.stored(&bench.layer(1))).unwrap();
     assert_eq!(bench.run("gc file://data").code, 0);
     assert!(!bench.stored(&bench.layer(1)).exists());
@@ -276,7 +276,7 @@ fn a_server_keeps_serving_what_is_kept_while_the_rest_is_freed() {
 fn a_collection_that_was_killed_leaves_a_sound_workspace_and_is_finished_by_the_next() {
     let bench = Bench::new();
     bench.mirror(&["one"]);
-    // As a kill leaves it: the record is gone, and what it named is not.
+    // As a kill leaves it: the record is removed, and its content is not.
     let record = walk(&bench.site.path("data/images"))
         .into_iter()
         .find(|path| path.ends_with("image.json") && path.to_string_lossy().contains("org/two"));
@@ -286,7 +286,7 @@ fn a_collection_that_was_killed_leaves_a_sound_workspace_and_is_finished_by_the_
     assert_eq!(freed.code, 0, "{}", freed.err);
     assert!(!bench.stored(&bench.layer(1)).exists());
     assert!(bench.stored(&bench.layer(0)).exists());
-    // A real kill, at any moment: what is kept is whole, and a run brings the rest back.
+    // A real kill, at any moment: what is kept is complete, and a run restores the rest.
     for round in 0..8 {
         bench.mirror(&["one", "two"]);
         bench.mirror(&["one"]);

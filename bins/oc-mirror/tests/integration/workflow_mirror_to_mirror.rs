@@ -110,7 +110,7 @@ fn straight_and_over_a_disk_give_the_same_names_content_and_resources() {
 }
 
 #[test]
-fn a_rerun_asks_one_question_per_image_and_side_and_notices_a_target_made_anew() {
+fn a_rerun_sends_one_request_per_image_and_side_and_notices_a_new_target() {
     let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
     let (source, target) = (registry(), registry());
     corpus.fill(&source).unwrap();
@@ -137,7 +137,7 @@ fn a_rerun_asks_one_question_per_image_and_side_and_notices_a_target_made_anew()
 }
 
 #[test]
-fn a_rerun_to_disk_asks_one_question_per_tag_and_none_for_digests() {
+fn a_rerun_to_disk_sends_one_request_per_tag_and_none_for_digests() {
     let source = registry();
     let (by_tag, by_digest) = (Image::tiny("tag").unwrap(), Image::tiny("digest").unwrap());
     source.put_image(&by_tag, "a/tag", "v1").unwrap();

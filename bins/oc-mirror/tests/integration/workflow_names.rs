@@ -51,7 +51,7 @@ fn two_sources_with_one_destination_are_both_named_before_anything_happens() {
 }
 
 #[test]
-fn deep_paths_are_joined_short_names_completed_and_ports_told_from_tags() {
+fn deep_paths_are_joined_short_names_completed_and_ports_distinguished_from_tags() {
     let source = registry();
     let put = |repository: &str, tag: &str| -> Digest {
         let image = Image::tiny(repository).unwrap();
@@ -215,7 +215,7 @@ fn the_report_has_what_a_machine_needs_and_a_partial_run_exits_8() {
     let errors = site.read(&format!("data/working-dir/logs/{errors}"));
     assert!(errors.contains("org/absent:v1"), "{errors}");
 
-    // The other side gets what arrived, is told what did not, and fails for that alone.
+    // The other side gets what arrived, gets a list of what did not, and fails for that alone.
     let push = format!("{PLAIN} --from file://data docker://{to}");
     let ran = site.run(&format!("-c isc.yaml {push}"));
     assert_eq!(ran.code, 8, "{}", ran.out);

@@ -175,7 +175,7 @@ fn credentials_come_from_a_file_and_a_profile_of_it() {
     assert_eq!(ran.code, 0, "{}", ran.err);
 }
 
-/// Stands for a security token service: whoever shows a token gets the credentials of the store.
+/// Replaces a security token service: a client with a token gets the credentials of the store.
 struct TokenService;
 
 impl DocumentSource for TokenService {
@@ -225,7 +225,7 @@ fn credentials_come_from_a_web_identity() {
 }
 
 #[test]
-fn a_store_with_a_certificate_of_its_own_authority_is_trusted_when_told() {
+fn a_store_with_a_certificate_of_its_own_authority_is_trusted_when_given() {
     let authority = Authority::generate().unwrap();
     let store = ObjectStore::start_with_tls(&authority).unwrap();
     store.bucket("mirror").unwrap();

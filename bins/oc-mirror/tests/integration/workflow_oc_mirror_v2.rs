@@ -265,7 +265,7 @@ fn mirror_to_mirror_takes_from_a_cache_of_v2_what_it_has() {
     }
     assert_eq!(snapshot(&images), before, "the cache is only read");
 
-    // A blob that is damaged in the cache is read from the source, and never pushed as it is.
+    // A blob that is damaged in the cache is read from the source, and never pushed damaged.
     fs::write(images.v2.blob(&images.layer), b"rotten").unwrap();
     images.source.forget_requests();
     let target = LabRegistry::start(Settings::default()).unwrap();
@@ -365,7 +365,7 @@ pub(crate) fn mirrored_openshift() -> (World, Vec<Release>, Site, OcMirrorV2) {
     v2.file("hold-release/cincinnati-graph-data/amd64-stable-4.16.json", graph);
     let signature = world.key.sign(&release.claim()).unwrap();
     v2.file(&format!("signatures/{tag}-sha256-{}", digest.hex()), signature);
-    // What an attacker wrote here does not count: the payload says what it consists of.
+    // What an attacker wrote here does not count: the payload lists what it consists of.
     v2.file(&format!("hold-release/ocp-release/{tag}/release-manifests/image-references"), "{}");
     v2.end();
     let isc = channel(
@@ -437,7 +437,7 @@ fn an_archive_for_oc_mirror_v2_is_a_cache_that_docker_registry_serves() {
     for name in ["openshift/graph-image:latest", "org/catalog:v4.16", "org/web:1.1.0"] {
         site.pull(&at(name), &["--src-tls-verify=false"]);
     }
-    // The names of files and tags by which oc-mirror v2 knows that it need not select again.
+    // The names of files and tags by which oc-mirror v2 detects that it need not select again.
     let original = Digest::of(&site.raw(&at("org/catalog:v4.16"), &["--tls-verify=false"])).hex();
     let filter = format!(
         r#"{{"packages":[{{"name":"web"}}],"catalog":"quay.io/org/catalog@sha256:{original}"}}"#

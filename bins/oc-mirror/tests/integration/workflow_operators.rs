@@ -1,4 +1,4 @@
-//! Operator catalogs to a disk, across the gap, and straight; opm judges what arrives.
+//! Operator catalogs to a disk, across the gap, and directly; opm verifies what arrives.
 
 use crate::support;
 
@@ -10,17 +10,17 @@ use http::Method;
 use lab::data_tier;
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::images::Image;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::netns::Isolated;
 use lab::operators::{CATALOG, HOST, Operators, TAG};
 use lab::registry::{Effect, Fault, LabRegistry};
 use lab::tools::{self, Tool};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::Value;
 
 use support::operators::{catalog_image, package};
 use support::{PLAIN, Ran, Site, chunks, timeless_resources, visible_names};
 
-/// Two versions of `foo`, which come with the one between them; `baz` as it is by default.
+/// Two versions of `foo`, which include the one between them; `baz` with its defaults.
 const SELECTION: &str = "    packages:
     - name: foo
       channels:
@@ -30,7 +30,7 @@ const SELECTION: &str = "    packages:
     - name: baz
 ";
 
-/// A catalog of the configuration; `rest` stands below its name.
+/// A catalog of the configuration; `rest` follows its name.
 fn operators(rest: &str) -> String {
     format!("  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n{rest}")
 }
@@ -60,7 +60,7 @@ fn across(connected: &Site) -> Site {
     site
 }
 
-/// What opm says is in a catalog: documents by schema, package and name.
+/// What opm finds in a catalog: documents by schema, package and name.
 type Rendered = BTreeMap<(String, String, String), Value>;
 
 fn opm(site: &Site, arguments: &[&str]) -> Vec<u8> {
@@ -116,13 +116,13 @@ fn content(site: &Site, at: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// The cluster resources without the lines that tell when and where to.
+/// The cluster resources without the lines that contain time and target.
 fn resources(site: &Site, target: &str) -> BTreeMap<String, String> {
     timeless_resources(&site.path("data/working-dir/cluster-resources"), target)
 }
 
 #[test]
-fn a_selection_arrives_the_same_both_ways_and_opm_reads_just_that() {
+fn a_selection_arrives_the_same_in_both_modes_and_opm_reads_just_that() {
     let (quay, operators, connected) = world();
     connected.image_set("isc.yaml", &self::operators(SELECTION));
     connected.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
@@ -233,7 +233,7 @@ fn the_workspace_is_laid_out_for_people() {
     expected.sort();
     assert_eq!(images, expected);
     site.skopeo(&["inspect", &format!("oci:{}", bundle.join("operator").display())]);
-    // The pinned configuration says which catalog it was.
+    // The pinned configuration names the catalog.
     let entries = fs::read_dir(site.path("data/working-dir")).unwrap().map(Result::unwrap);
     let pinned = entries
         .map(|entry| entry.path())
@@ -245,7 +245,7 @@ fn the_workspace_is_laid_out_for_people() {
 }
 
 #[test]
-fn a_smaller_selection_is_made_offline_from_the_catalog_that_was_carried() {
+fn a_smaller_selection_is_made_offline_from_the_transferred_catalog() {
     let (_quay, _, connected) = world();
     connected.image_set("isc.yaml", &operators(SELECTION));
     connected.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));

@@ -73,7 +73,7 @@ fn the_plan_of_a_dry_run_is_executed_as_it_was_reviewed() {
     }
     let resources = site.read("data/working-dir/cluster-resources/itms-oc-mirror.yaml");
     assert!(resources.contains("/ns/org"), "{resources}");
-    // A plan can be executed again; what is there is not copied.
+    // A plan can be executed again; existing content is not copied.
     let ran = site.succeeds(&format!("--plan {DRY_RUN_PLAN} {}", across(&target)));
     assert_eq!((ran.total("copied"), ran.total("present")), (0, 2));
 }

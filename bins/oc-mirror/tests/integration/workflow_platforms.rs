@@ -81,7 +81,7 @@ fn only_selected_platforms_are_fetched_and_the_list_stays_as_it_is() {
     let error = ran.image("org/list")["error"].as_str().unwrap().to_owned();
     assert!(error.contains("left out") && error.contains("mirror it again"), "{error}");
 
-    // A wider configuration brings the rest, and only that.
+    // A wider configuration adds the rest, and only that.
     source.forget_requests();
     configure(&site, &image, &[]);
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
@@ -129,7 +129,7 @@ fn a_target_that_takes_no_sparse_lists_is_named_with_the_remedy() {
 }
 
 #[test]
-fn some_images_of_what_was_carried_over_may_be_pushed() {
+fn some_transferred_images_may_be_pushed() {
     let source = registry();
     let images = ["one", "two", "three"].map(|name| {
         let image = Image::tiny(name).unwrap();

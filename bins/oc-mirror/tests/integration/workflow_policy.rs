@@ -1,4 +1,4 @@
-//! With --secure-policy only those images travel that a trust policy lets in.
+//! With --secure-policy only those images are mirrored that a trust policy accepts.
 
 use crate::support;
 
@@ -42,7 +42,7 @@ impl Source {
         Image::tiny(repository).unwrap().signed(&self.key, &self.name(repository)).unwrap()
     }
 
-    /// What asks for a signature with the key, as cosign makes them.
+    /// A requirement of a signature with the key, as cosign makes them.
     fn requirement(&self, site: &Site) -> Value {
         let path = site.write("key.pub", &self.key.public_pem());
         let identity = json!({"type": "matchRepository"});
@@ -78,7 +78,7 @@ pub(crate) fn layers(image: &Image) -> Vec<Digest> {
 }
 
 #[test]
-fn each_image_is_judged_and_the_rest_goes_on() {
+fn each_image_is_judged_and_the_rest_continues() {
     let source = Source::new();
     let site = Site::new();
     let other_key = SigningKey::generate().unwrap();
@@ -139,7 +139,7 @@ fn each_image_is_judged_and_the_rest_goes_on() {
 }
 
 #[test]
-fn signatures_are_judged_without_the_network_of_the_origin_and_need_not_be_carried() {
+fn signatures_are_judged_without_the_network_of_the_origin_and_need_not_be_transferred() {
     let source = Source::new();
     let site = Site::new();
     source.policy(&site, &[("team", source.requirement(&site))]);
@@ -150,7 +150,7 @@ fn signatures_are_judged_without_the_network_of_the_origin_and_need_not_be_carri
     ];
     site.images("isc.yaml", &images);
 
-    // Straight across: judged by signatures that then stay behind.
+    // Directly: verified by signatures that are then not copied.
     let target = LabRegistry::start(Settings::default()).unwrap();
     let to = target.address();
     let ran = site.run(&format!(
@@ -163,7 +163,7 @@ fn signatures_are_judged_without_the_network_of_the_origin_and_need_not_be_carri
         site.skopeo(&["list-tags", "--tls-verify=false", &format!("docker://{to}/team/good")]);
     assert!(tags.contains("v1") && !tags.contains(".sig"), "{tags}");
 
-    // To disk without a policy, and judged on the other side.
+    // To disk without a policy, and verified on the other side.
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     drop(source);
     let target = LabRegistry::start(Settings::default()).unwrap();
@@ -209,7 +209,7 @@ fn an_image_that_is_held_is_judged_too_and_may_have_been_signed_since() {
 }
 
 #[test]
-fn a_later_archive_is_judged_by_signatures_that_an_earlier_one_brought() {
+fn a_later_archive_is_judged_by_signatures_that_an_earlier_one_contains() {
     let source = Source::new();
     let site = Site::new();
     source.policy(&site, &[("team", source.requirement(&site))]);
@@ -314,7 +314,7 @@ fn the_policy_of_the_user_is_used_and_a_bad_one_stops_the_run() {
     site.write(home, r#"{"default":[{"type":"reject"}]}"#);
     let line = format!("-c isc.yaml {PLAIN} --secure-policy file://data");
     assert!(reason(&site.run(&line), "/x").contains("every image is rejected here"));
-    // Without the flag nothing is judged.
+    // Without the flag nothing is verified.
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
 
     for (text, part) in [
@@ -342,7 +342,7 @@ fn signatures_that_cannot_be_read_for_a_moment_are_read_again_in_the_same_run() 
     source.registry.fault(Fault::on(Method::GET, &payload).times(2).does(Effect::status(503)));
     let ran = site.succeeds(&line);
     assert_eq!(outcome(&ran, "team/good"), "copied");
-    assert!(ran.err.contains("once more"), "{}", ran.err);
+    assert!(ran.err.contains("retrying to read"), "{}", ran.err);
     // What does not pass is named with its remedy.
     let other = Site::new();
     source.policy(&other, &[("team", source.requirement(&other))]);

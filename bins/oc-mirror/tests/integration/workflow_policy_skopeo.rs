@@ -1,4 +1,4 @@
-//! Signatures of GPG keys, transparency logs and certificates are judged as skopeo judges them.
+//! Signatures of GPG keys, transparency logs and certificates are verified as skopeo verifies them.
 
 use crate::support;
 
@@ -186,7 +186,7 @@ fn signatures_of_gpg_keys_are_judged_as_skopeo_does_on_both_sides() {
 }
 
 #[test]
-fn a_lookaside_server_that_does_not_respond_is_no_permission() {
+fn a_lookaside_server_that_does_not_respond_is_not_a_permission() {
     let gpg = Gpg::new();
     // A port that nothing listens on.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -205,7 +205,7 @@ fn a_lookaside_server_that_does_not_respond_is_no_permission() {
     let requests = gpg.source.registry.requests();
     assert!(layers(&image).iter().all(|layer| requests.blob_gets(layer) == 0));
 
-    // Without signatures in the archive, the disconnected side rejects, and asks no server.
+    // Without signatures in the archive, the disconnected side rejects, and sends no request.
     gpg.site.succeeds(&format!("-c isc.yaml {PLAIN} file://all"));
     let target = LabRegistry::start(Settings::default()).unwrap();
     let to = target.address();

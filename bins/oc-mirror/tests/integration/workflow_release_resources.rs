@@ -1,4 +1,4 @@
-//! A real API server with OpenShift's own types judges what releases need in a cluster.
+//! A real API server with OpenShift's own types validates what releases need in a cluster.
 
 use crate::support;
 
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use lab::data_tier;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::registry::{LabRegistry, Settings};
 use lab::releases::Release;
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::Value;
 
 use support::Site;

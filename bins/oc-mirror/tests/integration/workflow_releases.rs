@@ -41,13 +41,13 @@ fn content(site: &Site, at: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_range_of_releases_arrives_whole_both_ways_with_the_same_resources() {
+fn a_range_of_releases_arrives_complete_in_both_modes_with_the_same_resources() {
     let (world, releases) = World::with(&["4.16.1", "4.16.2", "4.16.3"]);
     world.offer_graph_data();
     let mirror =
         channel("stable-4.16", RANGE).replace("platform:\n", "platform:\n    graph: true\n");
 
-    // Mirror to disk, the archive carried, disk to mirror.
+    // Mirror to disk, the archive transferred, disk to mirror.
     let connected = world.site();
     connected.image_set("isc.yaml", &mirror);
     let ran = world.succeeds(&connected, &format!("-c isc.yaml {PLAIN} file://data"));
@@ -103,7 +103,7 @@ fn a_range_of_releases_arrives_whole_both_ways_with_the_same_resources() {
 }
 
 #[test]
-fn okd_is_asked_at_its_own_service_through_the_proxy() {
+fn okd_is_requested_from_its_own_service_through_the_proxy() {
     let world = World::empty();
     let release = world.release(&Recipe { version: "4.16.0-okd-scos.1", ..Recipe::default() });
     let authority =
@@ -153,14 +153,14 @@ fn without_a_range_the_newest_release_is_taken() {
     assert_eq!(ran.total("images"), 5);
     let payload = ran.image("ocp-release");
     assert_eq!(payload["digest"], releases[1].payload.digest().to_string());
-    // Asked as the service wants to be asked, and once.
+    // The request has the form that the service requires, and is sent once.
     let requests = world.service.server.requests();
     let asked: Vec<&str> = requests.0.iter().map(|request| request.path.as_str()).collect();
     assert_eq!(asked, ["/api/upgrades_info/v1/graph?channel=stable-4.16&arch=amd64"]);
 }
 
 #[test]
-fn the_workspace_shows_releases_as_people_look_for_them() {
+fn the_workspace_shows_releases_as_users_search_for_them() {
     let (world, releases) = World::with(&["4.16.1"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
@@ -201,7 +201,7 @@ fn a_second_run_moves_nothing_and_archives_nothing() {
 }
 
 #[test]
-fn the_disconnected_side_calls_nobody_and_takes_a_subset() {
+fn the_disconnected_side_sends_no_request_and_selects_a_subset() {
     let (world, releases) = World::with(&["4.16.1", "4.16.2", "4.16.3"]);
     world.offer_graph_data();
     let site = world.site();
@@ -353,7 +353,7 @@ fn an_inner_enclave_mirrors_from_a_filled_target() {
     let line = format!("-c isc.yaml {PLAIN} --workspace file://data");
     world.succeeds(&outer, &format!("{line} docker://{}/dmz", middle.address()));
 
-    // Inside, images are found where the target keeps them; quay.io is gone.
+    // Inside, images are found where the target keeps them; quay.io is unreachable.
     let inner = Site::new();
     inner.write("release-key.asc", world.key.public());
     inner.image_set("isc.yaml", &mirror);

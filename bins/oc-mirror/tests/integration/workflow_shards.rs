@@ -18,12 +18,19 @@ use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::cluster_jobs::without_runs;
 use support::releases::{World, channel};
 use support::under_way::UnderWay;
 use support::{PLAIN, Ran, Site};
 
 pub(crate) fn registry() -> LabRegistry {
     LabRegistry::start(Settings::default()).unwrap()
+}
+
+/// What a registry holds, without the claims by which runs detect each other.
+pub(crate) fn images(registry: &LabRegistry) -> BTreeSet<String> {
+    let content = registry.content().into_iter();
+    content.filter(|line| !line.contains("oc-mirror-runs")).collect()
 }
 
 /// The report without what differs by time, place and number of requests.
@@ -139,7 +146,7 @@ fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
             lasting(&alone, &places(&single), &site.path("single").display().to_string()),
         );
         let content = if is_in_bucket { bucket.clone() } else { site.path(&storage) };
-        assert_eq!(stored(&content), expected, "{name}");
+        assert_eq!(without_runs(&content), expected, "{name}");
         assert_eq!(blob_gets(&world.quay), requested, "no byte is requested twice");
         for image in ran.report()["images"].as_array().unwrap() {
             let place = image["destination"].as_str().unwrap();
@@ -216,7 +223,7 @@ fn killed_shards_are_started_again_and_leave_the_same_result() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("starting it again"), "{}", ran.err);
     assert_eq!(ran.report()["warnings"], json!([]));
-    assert_eq!(target.content(), expected);
+    assert_eq!(images(&target), expected);
     // What processes sent that were killed is counted too.
     let blobs = Corpus::shaped(4000).unwrap().blobs();
     assert_eq!(ran.total("blobs"), blobs.len() as u64);
@@ -244,13 +251,38 @@ fn shards_end_with_their_run_and_the_next_run_continues() {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(
-            target.content().iter().all(|name| !name.contains("manifest")),
+            images(&target).iter().all(|name| !name.contains("manifest")),
             "nothing is visible"
         );
     }
     let ran = site.succeeds(&one_by_one(&target));
     assert_eq!(ran.report()["ending"], "complete");
-    assert_eq!(target.content(), expected);
+    assert_eq!(images(&target), expected);
+}
+
+#[test]
+fn a_second_run_to_a_target_ends_with_an_error_while_the_first_is_under_way() {
+    let site = Site::new();
+    let (source, _) = slow_source(&site);
+    let target = registry();
+    let mut run = UnderWay::start(&site, &one_by_one(&target));
+    run.until("some blobs arrive", || uploads(&target) >= 8);
+    let elsewhere = one_by_one(&target).replace("file://data", "file://elsewhere");
+    let second = site.run(&elsewhere);
+    assert_eq!(second.code, 1, "{}", second.err);
+    for part in [
+        "oc-mirror-runs:active is claimed",
+        "/data mirrors to this target since",
+        "repeat the command after",
+    ] {
+        assert!(second.err.contains(part), "{part}: {}", second.err);
+    }
+    source.clear_faults();
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    // The first has ended.
+    let second = site.succeeds(&elsewhere);
+    assert_eq!((second.total("copied"), second.total("failed")), (0, 0));
 }
 
 #[test]
@@ -278,7 +310,7 @@ fn content_that_a_source_does_not_have_fails_the_same_images() {
     );
     // Blobs of the image that failed may be there; no manifest refers to them.
     let visible = |registry: &LabRegistry| -> BTreeSet<String> {
-        registry.content().into_iter().filter(|line| !line.contains(" blob ")).collect()
+        images(registry).into_iter().filter(|line| !line.contains(" blob ")).collect()
     };
     assert_eq!(visible(&sharded), visible(&single));
 
@@ -331,7 +363,7 @@ fn a_pause_holds_the_shards() {
     assert!(site.command("status file://data --resume").output().unwrap().status.success());
     let ran = run.end();
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(target.content(), expected);
+    assert_eq!(images(&target), expected);
 }
 
 #[test]
@@ -339,10 +371,12 @@ fn registries_that_respond_with_429_change_nothing_but_the_time() {
     let site = Site::new();
     let (source, expected) = slow_source(&site);
     let target = registry();
-    for (registry, method, part) in
-        [(&source, Method::GET, "/blobs/"), (&target, Method::POST, "/blobs/uploads")]
+    // The first uploads are the claim of the target and the checks that images can be pushed. Six
+    // refusals of one of these checks in a row would be a warning.
+    for (registry, method, part, first) in
+        [(&source, Method::GET, "/blobs/", 3), (&target, Method::POST, "/blobs/uploads", 8)]
     {
-        let fault = Fault::on(method, part).after(3).times(12);
+        let fault = Fault::on(method, part).after(first).times(12);
         registry.fault(fault.does(Effect::too_many_requests(0)));
     }
     let ran = site.succeeds(&format!(
@@ -351,7 +385,7 @@ fn registries_that_respond_with_429_change_nothing_but_the_time() {
     ));
     assert!(ran.total("retries") >= 12, "{}", ran.out);
     assert_eq!(ran.report()["warnings"], json!([]));
-    assert_eq!(target.content(), expected);
+    assert_eq!(images(&target), expected);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn cosign_verifies_an_image_after_disk_archive_registry_and_inner_enclave() {
     connected.succeeds("-c isc.yaml file://data");
     drop(source);
 
-    // Only the archive goes on, into a registry without the referrers API.
+    // Only the archive is transferred, into a registry without the referrers API.
     let outer = docker();
     let site = Site::new();
     site.images("isc.yaml", &[format!("{NAME}/team/app:v1")]);
@@ -129,7 +129,7 @@ fn cosign_verifies_an_image_after_disk_archive_registry_and_inner_enclave() {
         site.raw(&format!("docker://{to}/outer/team/app:{fallback}"), &["--tls-verify=false"]);
     assert_eq!(digests(&serde_json::from_slice(&list).unwrap()), [&*referrer]);
 
-    // The filled target stands in for the original names. The referrers now
+    // The filled target replaces the original registries. The referrers now
     // come from the list under the fallback tag.
     let inner = LabRegistry::start(Settings::default()).unwrap();
     let enclave = Site::new();
@@ -171,7 +171,7 @@ fn a_list_and_its_instances_keep_their_signatures() {
 }
 
 #[test]
-fn attachments_stay_behind_when_told_so_on_either_side() {
+fn attachments_stay_behind_when_requested_on_either_side() {
     let key = SigningKey::generate().unwrap();
     let image = adorned(&key);
     let source = LabRegistry::start(Settings::default()).unwrap();
@@ -200,7 +200,7 @@ fn attachments_stay_behind_when_told_so_on_either_side() {
     ));
     alone(&target);
 
-    // The workspace knows of signatures from the run before.
+    // The workspace has records of signatures from the run before.
     let target = LabRegistry::start(Settings::default()).unwrap();
     on_the_other.succeeds(&format!(
         "-c isc.yaml {PLAIN} --remove-signatures --workspace file://data docker://{}",
@@ -325,7 +325,7 @@ fn a_signature_with_repeated_layers_is_pushed_or_reported_where_the_registry_ref
     let reference = format!("{to}/team/app@{}", image.digest());
     assert!(cosign(&site, &key, &["verify"], &reference), "{reference}");
 
-    // Quay's answer to such a manifest.
+    // Quay's response to such a manifest.
     let refusal = r#"{"errors":[{"code":"MANIFEST_INVALID","message":"manifest invalid"}]}"#;
     for mode in ["--from file://data", "--workspace file://straight"] {
         let refusing = LabRegistry::start(Settings::default()).unwrap();

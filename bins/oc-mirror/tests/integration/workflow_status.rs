@@ -97,7 +97,7 @@ fn a_run_can_be_watched_paused_resumed_and_stopped_by_another_process() {
 }
 
 #[test]
-fn a_pause_holds_a_transfer_in_progress_and_it_goes_on_where_it_was() {
+fn a_pause_holds_a_transfer_in_progress_and_it_continues_where_it_was() {
     let (registry, site, slow) = bench();
     registry.fault(Fault::on(Method::GET, &slow).does(Effect::SlowBytesPerSecond(LARGE / 20)));
     let mut run = UnderWay::start(&site, &format!("-c isc.yaml {PLAIN} file://data"));
@@ -133,7 +133,7 @@ fn the_audit_log_of_a_killed_run_shows_what_was_done() {
     let expected = [(quick, "copied".to_owned())];
     assert_eq!(outcomes(&site, "data/working-dir/logs", ".jsonl"), expected);
     assert_eq!(outcomes(&site, "data/working-dir/runs", ".journal.jsonl"), expected);
-    // The socket that is left answers no more, and is not in the way.
+    // The remaining socket does not respond any more, and causes no error.
     let why = site.command("status file://data --stop").output().unwrap();
     assert!(String::from_utf8(why.stderr).unwrap().contains("no run is in progress in "));
     registry.clear_faults();
@@ -175,7 +175,7 @@ fn every_image_of_a_run_is_in_its_audit_log_once_also_blocked_and_lost_ones() {
 }
 
 #[test]
-fn a_second_run_waits_for_the_first_when_it_is_asked_to() {
+fn a_second_run_waits_for_the_first_when_requested() {
     let (registry, site, slow) = bench();
     registry.fault(Fault::on(Method::GET, &slow).does(DELAY));
     let line = format!("-c isc.yaml {PLAIN} file://data");

@@ -1,4 +1,4 @@
-//! The way from one release to another, as people and machines are shown it.
+//! The path from one release to another, as printed for users and programs.
 
 use crate::support;
 
@@ -40,12 +40,12 @@ fn world() -> World {
     world
 }
 
-fn look(world: &World, site: &Site, line: &str) -> Ran {
+fn run_lookup(world: &World, site: &Site, line: &str) -> Ran {
     Ran::of(world.command(site, &format!("upgrade-path release {line}")).output().unwrap())
 }
 
 fn prints(world: &World, site: &Site, line: &str) -> String {
-    let ran = look(world, site, line);
+    let ran = run_lookup(world, site, line);
     assert_eq!(ran.code, 0, "{line}: {}", ran.err);
     ran.out
 }
@@ -103,7 +103,7 @@ fn pictures_are_made_in_three_languages() {
 }
 
 #[test]
-fn what_cannot_be_shown_says_why() {
+fn what_cannot_be_shown_is_reported_with_the_reason() {
     let (world, site) = (world(), Site::new());
     site.write("release-key.asc", world.key.public());
     for (line, expected) in [
@@ -115,14 +115,14 @@ fn what_cannot_be_shown_says_why() {
         ("--from 4.12.0 --to 4.14.9 --arch arm64", "no releases for arm64"),
         ("--from 4.12.0 -o png", "png"),
     ] {
-        let ran = look(&world, &site, line);
+        let ran = run_lookup(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
         assert!(ran.err.contains(expected), "{line}: {}", ran.err);
     }
 }
 
 #[test]
-fn the_way_is_read_from_an_archive_too() {
+fn the_path_is_read_from_an_archive_too() {
     let (world, _) = World::with(&["4.16.1", "4.16.2"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
@@ -168,7 +168,7 @@ fn walk(site: &Site, line: &str) -> Ran {
 }
 
 #[test]
-fn the_way_of_an_operator_is_shown_with_what_allows_each_hop() {
+fn the_path_of_an_operator_is_printed_with_what_allows_each_hop() {
     let (_registry, site) = operators();
     let prints = |line: &str| {
         let ran = walk(&site, line);
@@ -204,7 +204,7 @@ fn the_way_of_an_operator_is_shown_with_what_allows_each_hop() {
 }
 
 #[test]
-fn what_of_an_operator_cannot_be_shown_says_why() {
+fn what_of_an_operator_cannot_be_shown_is_reported_with_the_reason() {
     let (_registry, site) = operators();
     for (line, expected) in [
         ("--package loging --from 1.0.0", "did you mean logging?"),

@@ -1,4 +1,4 @@
-//! The workspace itself: served, shared by configurations, read by others, carried around.
+//! The workspace itself: served, shared by configurations, read by others, moved.
 
 use crate::support;
 
@@ -211,7 +211,7 @@ fn each_image_is_a_layout_that_skopeo_reads_here_and_in_a_plain_copy() {
     site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
     site.succeeds(&format!("-c isc.yaml {PLAIN} --no-archive file://data"));
     copy(&site.path("data"), &site.path("copied"));
-    // A disk that knows no links gets a blob for each.
+    // A filesystem without links gets a blob for each.
     let [data, unlinked] = ["data", "unlinked"].map(|name| site.path(name).display().to_string());
     site.judge("cp", &["-rL", &data, &unlinked]);
     for workspace in ["data", "copied", "unlinked"] {
@@ -235,7 +235,7 @@ fn each_image_is_a_layout_that_skopeo_reads_here_and_in_a_plain_copy() {
         assert_eq!(digests, expected);
     }
 
-    // The copy goes on as the original would.
+    // The copy continues as the original would.
     fs::remove_dir_all(site.path("data")).unwrap();
     source.forget_requests();
     let ran = site.succeeds(&format!("-c isc.yaml {PLAIN} file://copied"));

@@ -28,7 +28,7 @@ const SERVER: &str = "127.0.0.1:5001";
 /// Ends a tutorial that hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Printed before each block, to tell what it printed.
+/// Printed before each block, to separate the output of the blocks.
 const MARK: &str = "@@ block of line ";
 
 /// Runs the commands of a tutorial. Returns what differs from the page, with the line.
@@ -61,9 +61,8 @@ pub(crate) fn run(tutorial: &Tutorial, programs: &Path) -> Result<Vec<String>> {
 }
 
 fn free_address() -> Result<String> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
-    Ok(listener.local_addr().context("looking for a free port")?.to_string())
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("finding a free port")?;
+    Ok(listener.local_addr().context("finding a free port")?.to_string())
 }
 
 fn script(tutorial: &Tutorial) -> String {
@@ -80,8 +79,8 @@ struct Output {
     success: bool,
 }
 
-/// Runs a script in an empty folder. Its output goes to a file: a server that it leaves behind
-/// must not keep us waiting for the end of a pipe.
+/// Runs a script in an empty folder. Its output goes to a file: a server that keeps
+/// running in the background must not delay the end.
 fn shell(script: &str, folder: &Path, home: &Path, programs: &Path) -> Result<Output> {
     let (work, log) = (folder.join("work"), folder.join("output"));
     fs::create_dir_all(&work).context("creating a folder")?;

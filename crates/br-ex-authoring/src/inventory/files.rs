@@ -37,7 +37,7 @@ impl FileProblem {
     }
 }
 
-/// The documents of a folder by role and host, and the files that have no place.
+/// The documents of a folder by role and host, and the files without a role or host.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     pub inventory: Inventory,
@@ -47,7 +47,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The documents, when every file has its place.
+    /// The documents, if every file has a role and host.
     pub fn into_inventory(self) -> Result<Inventory, Vec<FileProblem>> {
         if self.problems.is_empty() { Ok(self.inventory) } else { Err(self.problems) }
     }
@@ -56,17 +56,17 @@ impl Placement {
 /// Whose document a file is.
 enum Owner {
     Host(Role, DocumentName),
-    /// A host whose role neither its folder nor its name tells.
+    /// A host whose role is neither its folder nor in its name.
     HostOfAnyRole(DocumentName),
     /// `cluster.yml` outside of all roles.
     Cluster,
 }
 
-/// Puts every `.yml` and `.yaml` file of the folder `top` in its place; other files are ignored.
+/// Assigns every `.yml` and `.yaml` file of the folder `top`; other files are ignored.
 /// `role` is that of files that are not in the folder of a role.
 ///
-/// A `cluster.yml` outside of all roles is for every role there is; `master` and `worker` when no
-/// host says a role. A host without a role is placed in both: the name of its node selects it.
+/// A `cluster.yml` outside of all roles is for every role there is; `master` and `worker` if no
+/// host has a role. A host without a role is placed in both: the name of its node selects it.
 pub fn place_files(top: &str, files: &[FoundFile], role: Option<&Role>) -> Placement {
     let mut placement = Placement::default();
     let mut placed: BTreeMap<(Role, DocumentName), &FoundFile> = BTreeMap::new();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_roles_and_names_may_say_one() {
+    fn folders_are_roles_and_names_may_contain_one() {
         for (paths, role, expected) in [
             (
                 &["master/a.yml", "worker/b.yaml", "infra/c.yml"][..],
@@ -225,8 +225,8 @@ mod tests {
             ),
             (
                 &["worker/applied.yml"],
-                "worker/applied.yml: a host cannot be called `applied`: that is the name of a node's \
-                 flag file; rename the file",
+                "worker/applied.yml: a host cannot be named `applied`: that is the name of the \
+                 flag file on nodes; rename the file",
             ),
             (&["a/b/c.yml"], "a/b/c.yml: too deep; expected <role>/<host>.yml"),
         ] {

@@ -19,7 +19,7 @@ pub struct Machine {
 /// How the machine is switched on and given an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bmc {
-    /// `redfish-virtualmedia://…`, as the bare metal operator takes it.
+    /// `redfish-virtualmedia://…`, as the bare metal operator expects it.
     pub address: String,
     /// The secret with user name and password.
     pub credentials: String,

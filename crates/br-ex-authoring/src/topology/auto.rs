@@ -1,4 +1,4 @@
-//! Policies that find the uplink on the node: the bridge that configure-ovs would make.
+//! Policies that find the uplink on the node: the bridge that configure-ovs would create.
 //!
 //! One policy for each shape of the uplink and each source of its address. A policy
 //! for one shape finds nothing on a node of another, and then changes nothing.
@@ -34,7 +34,7 @@ pub enum Source {
     Static,
 }
 
-/// A policy to be made.
+/// A policy to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     pub shape: Shape,
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-/// Why no policy can be made for a node.
+/// Why no policy can be written for a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AutoError {
     #[error(
@@ -74,7 +74,7 @@ pub enum AutoError {
     )]
     NoDefaultRoute,
     #[error(
-        "the node has {} default routes: {}. A policy takes the first it meets, whatever its metric; \
+        "the node has {} default routes: {}. A policy uses the first one that it finds, whatever its metric; \
          name the uplink, for example `topology nic --uplink {}`",
         .0.len(),
         listed(.0),

@@ -19,7 +19,7 @@ pub(super) struct Desired {
     pub(super) dns_resolver: Option<Config<Resolver>>,
 }
 
-/// A policy: what is looked for on the node, and what is made of it.
+/// A policy: what is captured on the node, and the state derived from it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Policy {
     pub(super) capture: Captures,
@@ -271,7 +271,7 @@ impl Bridge {
         Self { allow_extra_patch_ports: true, options: None, port }
     }
 
-    /// The same with the setting that configure-ovs makes.
+    /// The same with the setting of configure-ovs.
     pub(super) fn with_snooping(self) -> Self {
         Self { options: Some(BridgeOptions { mcast_snooping_enable: true }), ..self }
     }

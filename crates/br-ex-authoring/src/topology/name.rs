@@ -1,4 +1,4 @@
-//! Names and numbers that the kernel takes.
+//! Names and numbers that the kernel accepts.
 
 use std::fmt;
 use std::str::FromStr;

@@ -16,7 +16,7 @@ use super::{
 
 /// The metric that br-ex wins with.
 pub(super) const METRIC: u32 = 48;
-/// The second bridge, and the metric that configure-ovs gives it.
+/// The second bridge, and its metric in configure-ovs.
 const SECOND: &str = "br-ex1";
 const SECOND_METRIC: u32 = 49;
 /// What configure-ovs calls the profiles of br-ex and of its uplink.
@@ -70,7 +70,7 @@ fn uplink(interfaces: &mut Vec<Interface>, topology: &Topology) -> UplinkPort {
             return UplinkPort { name: PATCH_EX.to_owned(), mac_source, is_patch: true };
         }
     }
-    // The device that is the port of the bridge has the profile that scripts look for.
+    // The device that is the port of the bridge has the profile that scripts use.
     let port = interfaces.last_mut().map(|port| {
         port.profile_name = topology.profile_names.then_some(UPLINK_PROFILE);
         port.name.clone()

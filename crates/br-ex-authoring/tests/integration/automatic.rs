@@ -145,7 +145,7 @@ fn each_policy_keeps_the_rules_with_and_without_a_node() {
 }
 
 #[test]
-fn a_policy_for_another_shape_finds_nothing_and_says_so() {
+fn a_policy_for_another_shape_finds_nothing_and_reports_it() {
     for (shape, source) in every() {
         for other in Shape::ALL.into_iter().filter(|other| *other != shape) {
             // A VLAN on a bond is a VLAN.
@@ -183,7 +183,7 @@ fn several_default_routes_are_an_error_that_names_them() {
     assert_eq!(
         error,
         "the node has 2 default routes: through eth1 via 192.0.2.1, metric 50; through eth0 via \
-         192.0.2.1, metric 100. A policy takes the first it meets, whatever its metric; name the \
+         192.0.2.1, metric 100. A policy uses the first one that it finds, whatever its metric; name the \
          uplink, for example `topology nic --uplink eth1`"
     );
     // A policy that is used there all the same is warned about.
@@ -198,7 +198,7 @@ fn several_default_routes_are_an_error_that_names_them() {
 }
 
 #[test]
-fn a_node_that_has_the_bridge_or_no_way_out_gets_no_policy() {
+fn a_node_that_has_the_bridge_or_no_uplink_gets_no_policy() {
     let mut current = node(Shape::Nic, Source::Dhcp);
     current.routes.running.as_mut().unwrap()[0].next_hop_iface = Some("br-ex".to_owned());
     let output = |state: &NetworkState| Policy::of_node(state).unwrap_err().to_string();

@@ -26,7 +26,7 @@ fn a_node_without_configuration_gets_the_policy_of_its_shape() {
 }
 
 #[test]
-fn nodes_that_have_the_bridge_are_told_so() {
+fn nodes_that_have_the_bridge_are_an_error() {
     let Some(folder) = data_tier("node-network-state") else { return };
     let text = fs::read_to_string(folder.join("NodeNetworkStatusWithVID.json")).unwrap();
     let [node] = node_state::parse(&text).unwrap().try_into().unwrap();
@@ -62,7 +62,7 @@ fn every_example_of_nmstate_is_read_as_a_state() {
 }
 
 #[test]
-fn policies_of_nmstate_make_of_a_state_what_nmstate_says_they_make() {
+fn policies_of_nmstate_have_the_result_that_nmstate_documents() {
     let Some(folder) = data_tier("nmstate-golden") else { return };
     for entry in fs::read_dir(folder.join("policy")).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
-//! The schema for editors takes what nmstate takes, and refuses what it refuses. It is read here as
-//! its specification (JSON Schema, draft 7) says, for the keywords that it uses.
+//! The schema for editors accepts and rejects the same as nmstate. It is read here as
+//! its specification (JSON Schema, draft 7) requires, for the keywords that it uses.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn what_nmstate_refuses_does_not_fit() {
     }
 }
 
-/// A tier of its own: the examples are nmstate's.
+/// A separate tier: the examples are nmstate's.
 #[test]
 fn every_example_of_nmstate_fits_but_for_br_ex() {
     let Some(folder) = data_tier("nmstate-golden/examples") else { return };

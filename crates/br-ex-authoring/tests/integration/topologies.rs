@@ -1,4 +1,4 @@
-//! Documents that are made keep every rule, and nmstate makes of them what is meant.
+//! Generated documents satisfy every rule, and nmstate creates the intended state from them.
 
 use std::collections::BTreeMap;
 

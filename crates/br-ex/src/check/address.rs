@@ -117,9 +117,9 @@ fn compare_with_node(
         }
         return;
     }
-    let is_same_nic = subject.way_out.is_member(&before.interface)
-        || subject.way_out.members.iter().any(|member| member.value.contains("{{"));
-    if !subject.way_out.members.is_empty() && !is_same_nic {
+    let is_same_nic = subject.uplink.is_member(&before.interface)
+        || subject.uplink.members.iter().any(|member| member.value.contains("{{"));
+    if !subject.uplink.members.is_empty() && !is_same_nic {
         let message = format!(
             "the node has {} on `{}` before, which is not the uplink of br-ex",
             before.address, before.interface
@@ -144,8 +144,8 @@ fn check_other_gateway(subject: &Subject<'_>, port: &Interface<'_>, found: &mut 
     });
     if let Some((route, via)) = default.and_then(|route| Some((route, route.interface?))) {
         let message = format!(
-            "the default route goes through `{}`, so the node is known by an address there, not \
-             by that of br-ex",
+            "the default route goes through `{}`, so the address of the node is there, not on \
+             br-ex",
             via.value
         );
         return found.report(RuleId::B36, route.at, message);

@@ -34,18 +34,18 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
 }
 
 /// There is nothing of this type; perhaps there is something of another one.
-fn missing(subject: &Subject<'_>, due: &str) -> String {
+fn missing(subject: &Subject<'_>, kind: &str) -> String {
     let is_other = |iface: &&Interface<'_>| {
         iface.name.value == BRIDGE
             && !matches!(iface.kind, InterfaceType::OvsBridge | InterfaceType::OvsInterface)
     };
     match subject.layout.interfaces.iter().find(is_other) {
         Some(other) => format!(
-            "expected an {due} `br-ex`, found the interface of that name on line {} with type `{}`",
+            "expected an {kind} `br-ex`, found the interface of that name on line {} with type `{}`",
             other.at().line,
             other.kind
         ),
-        None => format!("expected an {due} `br-ex`, found none"),
+        None => format!("expected an {kind} `br-ex`, found none"),
     }
 }
 

@@ -26,7 +26,7 @@ const NEWER: [(Option<&str>, &str); 9] = [
 pub(super) fn check_platform(subject: &Subject<'_>, found: &mut Findings) {
     let Some(platform) = subject.around.platform else { return };
     if !platform.chooses_node_address() {
-        let message = format!("nodes on `{}` choose no address by themselves", platform.name());
+        let message = format!("nodes on `{}` do not select an address", platform.name());
         found.report(RuleId::B40, subject.layout.node.at, message);
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn check_version(subject: &Subject<'_>, found: &mut Findings) {
             };
             if let Some(Entry { at, .. }) = place.and_then(|place| place.entry(key)) {
                 let NmstateVersion(major, minor, patch) = version;
-                let message = format!("nmstate {major}.{minor}.{patch} does not know `{key}`");
+                let message = format!("nmstate {major}.{minor}.{patch} does not support `{key}`");
                 found.report(RuleId::B41, *at, message);
             }
         }

@@ -43,15 +43,15 @@ fn check_internal_port(subject: &Subject<'_>, port: &Interface<'_>, found: &mut 
         }
         return;
     };
-    let way = &subject.way_out;
-    let is_uplink = way.members.iter().any(|member| {
+    let uplink = &subject.uplink;
+    let is_uplink = uplink.members.iter().any(|member| {
         member.value == source.value
             || subject
                 .layout
                 .kernel_interface(member.value)
                 .is_some_and(|iface| below_all(subject, iface).contains(&source.value))
     });
-    if !way.members.is_empty() && !is_uplink {
+    if !uplink.members.is_empty() && !is_uplink {
         let message = format!("`{}` is not the uplink, nor part of it", source.value);
         found.report(RuleId::B8, source.at, message);
     }
@@ -88,7 +88,7 @@ fn check_source(subject: &Subject<'_>, iface: &Interface<'_>, found: &mut Findin
     match described {
         Some(made) if is_made(&made.kind) && made.node.get("mac-address").is_none() => {
             let message = format!(
-                "`{}` is made by this document, so it has no MAC address to copy yet",
+                "`{}` is created by this document, so it has no MAC address to copy yet",
                 source.value
             );
             found.report(RuleId::B9, source.at, message);

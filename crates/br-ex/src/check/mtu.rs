@@ -9,7 +9,7 @@ use crate::layout::{Family, Interface};
 use crate::rule::{RuleId, Severity};
 use crate::uplink::below;
 
-/// What links have unless told otherwise.
+/// The default MTU of links.
 const USUAL: u32 = 1500;
 /// The least that IPv6 works with.
 const LEAST_FOR_IPV6: u32 = 1280;
@@ -20,7 +20,7 @@ const HEADER_RECKONED: u32 = 100;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     if let Some(port) = subject.layout.internal_port() {
-        for member in &subject.way_out.members {
+        for member in &subject.uplink.members {
             check_pair(subject, port, member, found);
         }
         check_cluster(subject, port, found);
@@ -41,7 +41,7 @@ pub(super) fn check_links(subject: &Subject<'_>, found: &mut Findings) {
     }
 }
 
-/// What is below must carry what is above.
+/// The MTU of an interface must not exceed that of the interface below it.
 fn check_pair(
     subject: &Subject<'_>,
     upper: &Interface<'_>,
@@ -75,7 +75,7 @@ fn check_pair(
     }
 }
 
-/// br-ex must hold the cluster's packets with the overlay's header.
+/// The MTU of br-ex must include the packets of the cluster and the header of the overlay.
 fn check_cluster(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings) {
     let Some(cluster) = subject.around.cluster_mtu else { return };
     if port.mtu().is_none() && port.node.get("mtu").is_some() {
@@ -103,7 +103,7 @@ fn check_cluster(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findin
     }
 }
 
-/// The MTU that br-ex takes over when it is given none.
+/// The MTU of br-ex if the document does not set one.
 fn uplink_mtu(subject: &Subject<'_>) -> u32 {
     let written = |name: &str| Some(subject.layout.kernel_interface(name)?.mtu()?.value);
     let running = |name: &str| {
@@ -112,5 +112,5 @@ fn uplink_mtu(subject: &Subject<'_>) -> u32 {
         iface.base_iface().mtu?.try_into().ok()
     };
     let of = |name: &str| written(name).or_else(|| running(name)).unwrap_or(USUAL);
-    subject.way_out.members.iter().map(|member| of(member.value)).min().unwrap_or(USUAL)
+    subject.uplink.members.iter().map(|member| of(member.value)).min().unwrap_or(USUAL)
 }

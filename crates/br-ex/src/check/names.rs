@@ -1,4 +1,4 @@
-//! B19, B21, B22, B29: names, types, and what is given twice.
+//! B19, B21, B22, B29: names, types and duplicates.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::layout::Interface;
 use crate::rule::RuleId;
 use crate::uplink::stacks;
 
-/// The longest name that the kernel takes.
+/// The longest name that the kernel accepts.
 const MAX_LENGTH: usize = 15;
 
-/// Names that NetworkManager is told not to manage; `*` stands for any end.
+/// Names that NetworkManager is configured not to manage; `*` matches any suffix.
 const RESERVED: [&str; 14] = [
     "br-int",
     "br-local",
@@ -134,7 +134,7 @@ fn check_type(iface: &Interface<'_>, found: &mut Findings) {
             found.report(RuleId::B29, iface.place("type"), message);
         }
         InterfaceType::Tun => {
-            let message = "nmstate shows interfaces of type `tun`, but makes none";
+            let message = "nmstate reports interfaces of type `tun`, but does not create them";
             found.report(RuleId::B29, iface.place("type"), message);
         }
         _ => {}

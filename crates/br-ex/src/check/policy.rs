@@ -1,4 +1,4 @@
-//! B35: what captures find, and whether what is made of it keeps the rules.
+//! B35: what captures find, and whether the resulting state satisfies the rules.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::finding::Findings;
 use crate::rule::{RuleId, Severity};
 
-/// Without a node's state nothing can be captured, and nothing is said.
+/// Without a node's state nothing can be captured, and nothing is reported.
 pub(super) fn check(
     document: &Document,
     policy: &NetworkPolicy,
@@ -32,7 +32,7 @@ pub(super) fn check(
         Err(error) => {
             let at =
                 document.state_node().map(|node| node.at).unwrap_or(document.capture_place(""));
-            found.report_as(Severity::Error, RuleId::B35, at, said(&error));
+            found.report_as(Severity::Error, RuleId::B35, at, message_of(&error));
         }
     }
 }
@@ -56,13 +56,13 @@ fn execute(
             };
             let named = policy.capture.cmds.iter().map(|(name, _)| name).find(|name| quoted(name));
             let at = document.capture_place(named.map_or("", String::as_str));
-            found.report_as(Severity::Error, RuleId::B35, at, said(&error));
+            found.report_as(Severity::Error, RuleId::B35, at, message_of(&error));
             None
         }
     }
 }
 
-fn said(error: &NmstateError) -> String {
+fn message_of(error: &NmstateError) -> String {
     let message = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
     match error.line() {
         "" => message,
@@ -106,7 +106,7 @@ fn check_numbers(
     }
 }
 
-/// What a list holds, in a few words.
+/// The items of a list, abbreviated.
 fn named(list: Option<&Json>) -> String {
     let name = |item: &Json| {
         let key =
@@ -144,7 +144,7 @@ fn reference(text: &str) -> Option<(String, Vec<String>)> {
 }
 
 /// Checks what the node would apply. Its places are those of no text, so what is
-/// found is said at the start of the desired state.
+/// found is reported at the start of the desired state.
 fn check_filled(
     document: &Document,
     state: &NetworkState,
@@ -162,7 +162,7 @@ fn check_filled(
         verdict::check(&filled, state, around, &mut inner);
     }
     for finding in inner.into_sorted() {
-        // What the text itself says was said with its place.
+        // Findings in the text itself were reported with their location.
         if finding.severity == Severity::Error {
             let message = format!("as filled in on this node: {}", finding.message);
             found.report_as(finding.severity, finding.rule, start, message);

@@ -9,7 +9,7 @@ use crate::finding::Findings;
 use crate::layout::{Family, Interface, Ip, Route};
 use crate::rule::{RuleId, Severity};
 
-/// What configure-ovs gives to br-ex, and to the second bridge.
+/// The metrics of br-ex and of the second bridge in configure-ovs.
 pub(super) const METRICS: [(&str, i128); 2] = [(BRIDGE, 48), ("br-ex1", 49)];
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
@@ -49,35 +49,40 @@ fn check_default(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findin
 /// B13: br-ex's default route wins.
 fn check_metrics(subject: &Subject<'_>, found: &mut Findings) {
     let layout = subject.layout;
-    for (name, due) in METRICS {
+    for (name, expected) in METRICS {
         let Some(port) = layout.find(name, &nmstate::InterfaceType::OvsInterface) else { continue };
         for ip in port.ips().filter(|ip| ip.has_automatic_gateway() && !ip.has_captured_metric()) {
-            if ip.metric() != Some(due) {
-                let message = format!("{} of {name} has no `auto-route-metric: {due}`", ip.family);
+            if ip.metric() != Some(expected) {
+                let message =
+                    format!("{} of {name} has no `auto-route-metric: {expected}`", ip.family);
                 found.report(RuleId::B13, ip.place("auto-route-metric"), message);
             }
         }
         for route in layout.routes.iter().filter(|route| route.is_via(name) && !route.is_captured) {
             let is_default = Family::BOTH.iter().any(|family| route.is_default(*family));
-            if is_default && route.metric != Some(due) {
-                let message = format!("the default route through {name} has no `metric: {due}`");
+            if is_default && route.metric != Some(expected) {
+                let message =
+                    format!("the default route through {name} has no `metric: {expected}`");
                 found.report(RuleId::B13, route.at, message);
             }
         }
     }
-    let due = METRICS[0].1;
+    let expected = METRICS[0].1;
     for route in layout.routes.iter().filter(|route| !route.is_via(BRIDGE)) {
         let is_default = Family::BOTH.iter().any(|family| route.is_default(*family));
-        if let (true, Some(metric)) = (is_default, route.metric.filter(|metric| *metric <= due)) {
-            let message = format!("another default route has metric {metric}, and br-ex {due}");
+        if let (true, Some(metric)) =
+            (is_default, route.metric.filter(|metric| *metric <= expected))
+        {
+            let message =
+                format!("another default route has metric {metric}, and br-ex {expected}");
             found.report(RuleId::B13, route.at, message);
         }
     }
     for (iface, ip) in others(subject) {
-        if let Some(metric) = ip.metric().filter(|metric| *metric <= due) {
+        if let Some(metric) = ip.metric().filter(|metric| *metric <= expected) {
             let name = iface.name.value;
             let message =
-                format!("the default route of `{name}` has metric {metric}, and br-ex {due}");
+                format!("the default route of `{name}` has metric {metric}, and br-ex {expected}");
             found.report(RuleId::B13, ip.place("auto-route-metric"), message);
         }
     }
@@ -112,7 +117,7 @@ pub(super) fn check_gateways(subject: &Subject<'_>, found: &mut Findings) {
 
 fn is_reachable(subject: &Subject<'_>, iface: &Interface<'_>, gateway: IpAddr) -> bool {
     let is_link_local = matches!(gateway, IpAddr::V6(address) if address.is_unicast_link_local());
-    // A route without a gateway says that its destination is on the link.
+    // The destination of a route without a gateway is on the link.
     let is_on_link = |route: &Route<'_>| {
         route.gateway.is_none()
             && route.is_via(iface.name.value)
@@ -174,7 +179,7 @@ fn others<'s, 'a>(
 
 fn is_part_of_br_ex(subject: &Subject<'_>, iface: &Interface<'_>) -> bool {
     let is_second = iface.name.value == METRICS[1].0;
-    iface.name.value == BRIDGE || is_second || subject.way_out.is_member(iface.name.value)
+    iface.name.value == BRIDGE || is_second || subject.uplink.is_member(iface.name.value)
 }
 
 /// B20: no other interface has a default route, or br-ex's subnet.

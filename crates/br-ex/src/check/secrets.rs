@@ -21,7 +21,7 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
             let Some(node) = iface.node.get(section) else { continue };
             for entry in node.entries().iter().filter(|it| keys.contains(&it.key.as_str())) {
                 let message =
-                    format!("`{}` holds a secret: {section} `{}`", iface.name.value, entry.key);
+                    format!("`{}` contains a secret: {section} `{}`", iface.name.value, entry.key);
                 found.report(RuleId::B28, entry.at, message);
             }
         }

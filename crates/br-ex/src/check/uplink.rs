@@ -1,4 +1,4 @@
-//! B4, B5, B6: one way out, and nothing on it.
+//! B4, B5, B6: one uplink, without addresses.
 
 use super::Subject;
 use crate::BRIDGE;
@@ -9,12 +9,12 @@ use crate::uplink::owner;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     let Some(bridge) = subject.layout.bridge() else { return };
-    let way = &subject.way_out;
+    let uplink = &subject.uplink;
     let at = bridge.place("bridge");
-    match (way.named, way.system.as_slice(), way.patches.as_slice()) {
+    match (uplink.named, uplink.system.as_slice(), uplink.patches.as_slice()) {
         (Some(named), ..) => {
             let is_it = |port: &BridgePort<'_>| port.name.value == named.value;
-            if !way.system.iter().chain(&way.patches).any(is_it) {
+            if !uplink.system.iter().chain(&uplink.patches).any(is_it) {
                 let message = format!(
                     "`bridge-uplink` names {:?}, which is not a port of br-ex",
                     named.value
@@ -32,12 +32,12 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         }
         (None, [_], _) => {}
         (None, [_, second, ..], _) => {
-            let names: Vec<&str> = way.system.iter().map(|port| port.name.value).collect();
+            let names: Vec<&str> = uplink.system.iter().map(|port| port.name.value).collect();
             let message = format!("br-ex has {} uplinks: {}", names.len(), names.join(", "));
             found.report(RuleId::B4, second.at(), message);
         }
     }
-    for patch in &way.patches {
+    for patch in &uplink.patches {
         check_patch(subject, patch, found);
     }
     check_addresses(subject, found);
@@ -66,7 +66,7 @@ fn check_patch(subject: &Subject<'_>, port: &BridgePort<'_>, found: &mut Finding
             let message = format!("both ends of the patch `{name}` are ports of br-ex");
             found.report(RuleId::B5, port.at(), message);
         }
-        Some(bridge) if subject.way_out.members.is_empty() && subject.way_out.system.is_empty() => {
+        Some(bridge) if subject.uplink.members.is_empty() && subject.uplink.system.is_empty() => {
             let message = format!("bridge `{}` has no NIC or bond", bridge.name.value);
             found.report(RuleId::B5, bridge.place("bridge"), message);
         }
@@ -75,7 +75,7 @@ fn check_patch(subject: &Subject<'_>, port: &BridgePort<'_>, found: &mut Finding
 }
 
 fn check_addresses(subject: &Subject<'_>, found: &mut Findings) {
-    for member in &subject.way_out.members {
+    for member in &subject.uplink.members {
         let name = member.value;
         let Some(iface) = subject.layout.kernel_interface(name) else {
             let message =

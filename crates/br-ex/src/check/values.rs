@@ -1,4 +1,4 @@
-//! B34: texts that nmstate takes as they are and that the node cannot use.
+//! B34: texts that nmstate does not check and that the node cannot use.
 
 use std::net::IpAddr;
 
@@ -42,9 +42,14 @@ pub(super) fn server_address(server: &Located<&str>) -> Option<IpAddr> {
     server.value.split('%').next()?.parse().ok()
 }
 
-fn expect(node: Option<&Node>, due: &str, is_good: impl Fn(&str) -> bool, found: &mut Findings) {
+fn expect(
+    node: Option<&Node>,
+    expected: &str,
+    is_good: impl Fn(&str) -> bool,
+    found: &mut Findings,
+) {
     let Some(node) = node.filter(|node| !is_captured(node)) else { return };
     if let Some(text) = node.text().filter(|text| !is_good(text)) {
-        found.report(RuleId::B34, node.at, format!("expected {due}, found {text:?}"));
+        found.report(RuleId::B34, node.at, format!("expected {expected}, found {text:?}"));
     }
 }

@@ -1,7 +1,7 @@
 //! N1: nmstate's own verdict.
 //!
-//! It is asked last and only where our rules found no error: it stops at the first
-//! thing it does not like and cannot say where that is.
+//! It runs last, and only if our rules found no error: nmstate stops at the first
+//! problem and does not report its location.
 
 use located_yaml::Position;
 use nmstate::NetworkState;
@@ -25,14 +25,14 @@ pub(super) fn check(
         None => current::made_up(&layout).and_then(|current| state.validate(Some(&current))),
     };
     if let Err(error) = verdict {
-        let said = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
-        found.report(RuleId::N1, place(&layout, &said), format!("nmstate reports: {said}"));
+        let message = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
+        found.report(RuleId::N1, place(&layout, &message), format!("nmstate reports: {message}"));
     }
 }
 
-/// The interface that is named in what was said, or else the start.
-fn place(layout: &Layout<'_>, said: &str) -> Position {
-    let words: Vec<&str> = said.split(|c: char| c.is_whitespace() || c == ',').collect();
+/// The interface that the message names, or else the start.
+fn place(layout: &Layout<'_>, message: &str) -> Position {
+    let words: Vec<&str> = message.split(|c: char| c.is_whitespace() || c == ',').collect();
     let named = layout.interfaces.iter().find(|iface| words.contains(&iface.name.value));
     named.map_or(layout.node.at, |iface| iface.at())
 }

@@ -100,7 +100,7 @@ impl<'a> Ip<'a> {
         self.node.get(key).is_some()
     }
 
-    /// Where a key stands, or the section itself.
+    /// The location of a key, or of the section.
     pub fn place(&self, key: &str) -> Position {
         self.node.entry(key).map_or(self.at, |entry| entry.at)
     }

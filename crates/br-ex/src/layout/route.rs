@@ -45,7 +45,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Whether everything that has no other way takes this one.
+    /// Whether this is a default route.
     pub fn is_default(&self, family: Family) -> bool {
         let wanted = |net: IpNet| net.prefix_len() == 0 && Family::of(net.addr()) == family;
         !self.is_absent && self.is_main_table && self.destination.is_some_and(wanted)

@@ -1,4 +1,4 @@
-//! Rules on documents that people published. Which rules each breaks was decided by
+//! Rules on documents that users published. Which rules each breaks was decided by
 //! reading it, and is written down here; `i` marks what is only worth knowing.
 //!
 //! Data tier: the documents are not part of this repository.
@@ -16,7 +16,7 @@ const DOCUMENTS: &[(&str, &str, &str, &str, &str)] = &[
     // Documentation of OpenShift: nothing but advice.
     ("nmstate/openshift-docs__customized-br-ex.yaml", "48bb9cdd3fcecee2", "", "", "B23"),
     ("nmstate/openshift-docs-4.16__customized-br-ex.yaml", "508a31a81bb4751c", "", "", "B23"),
-    // No MAC address is copied, and enp1s0 brings a second default route by DHCP.
+    // No MAC address is copied, and enp1s0 adds a second default route by DHCP.
     ("nmstate/openshift-docs-4.19__balance-slb.yaml", "9d7cefa98b1562ce", "", "B8 B20", "B24"),
     // `copy-mac-from` on the bridge instead of the port; no metric.
     (
@@ -40,7 +40,7 @@ const DOCUMENTS: &[(&str, &str, &str, &str, &str)] = &[
         "B7 B8 B13",
         "B23 B24",
     ),
-    // Nothing is said about IPv6 on the bond; no metric for either family.
+    // The document has no IPv6 section for the bond; no metric for either family.
     (
         "decoded/openshift-metal3__00-nmstate-brex-bond-master__cluster.yml",
         "88785765df489184",

@@ -1,4 +1,4 @@
-//! Policies that Kubernetes NMState and OpenShift publish, and whether a node takes each. Every verdict
+//! Policies that Kubernetes NMState and OpenShift publish, and whether a node accepts each. Every verdict
 //! was reached by reading the policy, with the documentation of nmstate and the limits of the kernel;
 //! the hash binds it to the text that was read.
 //!
@@ -13,9 +13,9 @@ use sha2::{Digest as _, Sha256};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// A node takes it; there must be no error.
+    /// A node accepts it; there must be no error.
     Good,
-    /// A node cannot take it: there must be an error on each of these lines, for this reason, and on no
+    /// A node rejects it: there must be an error on each of these lines, for this reason, and on no
     /// other.
     Bad(&'static [usize], &'static str),
 }

@@ -1,8 +1,8 @@
-//! Every rule, broken alone: a good document with one thing changed.
+//! Every rule, violated alone: a good document with one change.
 
 use br_ex::{ClusterFacts, Document, NmstateVersion, Platform, Severity, check};
 
-/// A good static document: nothing to say about it.
+/// A good static document without findings.
 const STATIC: &str = "\
 interfaces:
 - name: eno1
@@ -208,8 +208,8 @@ fn each_rule_is_broken_by_one_change_of_a_static_document() {
     }
 }
 
-/// A bridge or port of another type is also said to be what it is; a DHCP server beside
-/// is said to bring routes. Only what the case is about counts.
+/// A bridge or port of another type causes further findings, and so does DHCP on another
+/// interface. Only the findings that the case is about count.
 fn is_consequence(finding: &str, expected: &[&str]) -> bool {
     let missing = expected.iter().any(|it| it.starts_with("B1 ") || it.starts_with("B2 "));
     missing && !finding.starts_with("B1 ") && !finding.starts_with("B2 ")
@@ -388,7 +388,7 @@ fn a_nic_that_the_node_does_not_have_is_an_error() {
 }
 
 #[test]
-fn what_only_nmstate_refuses_is_said_in_its_words() {
+fn what_only_nmstate_rejects_is_reported_with_its_message() {
     // A NIC that is port of a bond and of the bridge.
     let text = with(
         &bond(),
@@ -402,14 +402,18 @@ fn what_only_nmstate_refuses_is_said_in_its_words() {
 }
 
 #[test]
-fn what_is_no_document_is_said_at_its_place() {
+fn what_is_not_a_document_is_reported_at_its_location() {
     for (text, expected, output) in [
         ("", "B34 E 1", "the file is empty"),
         ("# nothing\n", "B34 E 1", "the file is empty"),
         ("- a\n", "B34 E 1", "expected a map with `interfaces`, found a list"),
         ("interfaces: [\n", "B34 E 1", "not valid YAML"),
         ("desiredState:\n  interfaces: []\n", "B34 E 1", "without `capture`"),
-        ("kind: AgentConfig\n", "B34 E 1", "this is of kind AgentConfig"),
+        (
+            "kind: AgentConfig\n",
+            "B34 E 1",
+            "expected an NMState document, found the kind AgentConfig",
+        ),
         ("capture: {a: 'interfaces.name==\"b\"'}\n", "B34 E 1", "without `desiredState`"),
     ] {
         let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
@@ -425,7 +429,7 @@ fn what_is_no_document_is_said_at_its_place() {
 }
 
 #[test]
-fn a_misspelt_key_is_found_where_it_stands_and_put_right() {
+fn a_misspelt_key_is_reported_at_its_location_with_the_correct_one() {
     let text = with(&dhcp(), "auto-route-metric", "auto-rout-metric");
     let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
     let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();

@@ -68,7 +68,7 @@ fn keys_are_read_in_any_case() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_with_file_line_and_column() {
+fn what_cannot_be_read_is_reported_with_file_line_and_column() {
     for (path, text, expected) in [
         ("a.json", "{\"schema\": \"x\"}\n{\"schema\": ]}", "a.json:2:12: not a document"),
         (

@@ -89,7 +89,7 @@ fn entries_out_of_range_stay_where_they_connect_others() {
 
 #[test]
 fn a_head_stays_where_its_skips_hold_the_rest_together() {
-    // x skips y, so OLM looks no further than x; only z, which skips w, makes w reachable.
+    // x skips y, so OLM does not search beyond x; only z, which skips w, makes w reachable.
     let entries = "w@1.0.0 y@2.0.0>w x@3.0.0>y!y z@4.0.0>x!w";
     assert_eq!(range(entries, "1.0.0", "3.0.0"), "w y x z");
 }
@@ -105,7 +105,7 @@ fn previous_versions_are_counted_by_version() {
 }
 
 #[test]
-fn a_version_that_several_bundles_have_is_settled_the_same_way_every_time() {
+fn a_version_that_several_bundles_have_is_resolved_identically_every_time() {
     let entries = "a@0.18.0 b@0.18.1>a c@0.18.1+0.1675929565.p>b d@0.18.1+0.1675929566.p>c";
     assert_eq!(range(entries, "0.18.1", "0.18.1"), "b");
     assert_eq!(range(entries, "0.18.1+0.1675929565.p", "0.18.1+0.1675929565.p"), "c");

@@ -1,7 +1,7 @@
 //! Queries about the updates of an operator, and their results.
 //!
-//! OLM goes its way by itself, towards the head, and passes by what it need not install. A version that
-//! it passes by can be reached all the same: by a catalog that ends there.
+//! OLM updates towards the head by itself, and passes over what it need not install. A version that
+//! it passes over can still be reached, with a catalog that ends there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ mod table;
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathQuery {
-    /// The way from one version to another.
+    /// The path from one version to another.
     Between { from: Version, to: Version },
     /// Everything that can be reached from a version.
     From(Version),
@@ -41,7 +41,7 @@ pub struct UpgradePaths {
     pub from: Option<Version>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Version>,
-    /// The way between two versions. Empty for the other queries.
+    /// The path between two versions. Empty for the other queries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
     /// The versions that can be reached, or that one can be reached from; by hops, then by version.
@@ -61,7 +61,7 @@ pub struct Hop {
     pub to: Version,
     pub bundle: String,
     pub kind: EdgeKind,
-    /// What allows it, in words.
+    /// What allows it, as text.
     pub because: String,
     /// Why its publisher advises against the version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,12 +75,12 @@ pub struct Reached {
     pub version: Version,
     pub bundle: String,
     pub hops: usize,
-    /// The version next to it on its way.
+    /// The version next to it on its path.
     pub via: Version,
     /// What allows the hop between the two.
     pub kind: EdgeKind,
     pub because: String,
-    /// Whether OLM goes this way by itself, with the catalog as it is.
+    /// Whether OLM takes this path by itself, with the unchanged catalog.
     pub automatic: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub head: bool,
@@ -159,7 +159,7 @@ impl Walk<'_> {
     }
 
     fn from(&self, from: &Version) -> Result<UpgradePaths, PathError> {
-        // Says why when there is no step at all.
+        // Gives the reason when there is no step at all.
         let automatic = self.graph.path(self.package, from, None)?;
         let automatic: BTreeSet<usize> = automatic.steps.iter().map(|(place, _)| *place).collect();
         let start = self.graph.find(from);
@@ -288,7 +288,7 @@ impl Walk<'_> {
 }
 
 impl Graph {
-    /// The channel as it is in a catalog that ends at `to`: nothing nearer to the head is installed.
+    /// The channel in a catalog that ends at `to`: nothing nearer to the head is installed.
     fn ending_at(&self, to: &Version) -> Self {
         let mut ending = self.clone();
         let last = self.find(to).and_then(|place| self.nodes[place].rank);

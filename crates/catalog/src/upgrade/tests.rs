@@ -64,7 +64,7 @@ fn olm_takes_the_step_that_leads_nearest_to_the_head() {
 }
 
 #[test]
-fn ways_that_do_not_exist_are_said_so() {
+fn paths_that_do_not_exist_are_reported() {
     for (from, to, expected) in [
         ("0.9.0", "", "nothing in the channel \"c\" can be installed over 0.9.0"),
         ("1.1.0", "1.2.0", "OLM goes from 1.1.0 to 2.0.0 and does not stop at 1.2.0"),
@@ -119,7 +119,7 @@ fn a_graph_has_every_step_once_with_its_best_reason() {
 }
 
 #[test]
-fn an_unknown_channel_is_said_with_the_nearest() {
+fn an_unknown_channel_is_reported_with_the_nearest() {
     let text = catalog(CHAIN);
     let files = Files::read([("x", text.as_bytes())]).unwrap();
     let catalog = Catalog::load(&files).unwrap();

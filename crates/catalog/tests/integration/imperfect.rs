@@ -1,4 +1,5 @@
-//! Catalogs with mistakes: one never costs more than what it concerns, and is always reported.
+//! Catalogs with mistakes: a mistake never affects more than what it concerns, and is always
+//! reported.
 
 #![allow(clippy::unwrap_used)]
 
@@ -75,7 +76,7 @@ fn the_last_of_repeated_keys_counts_with_a_warning() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_costs_only_its_own_packages() {
+fn a_file_that_cannot_be_read_affects_only_its_own_packages() {
     let good = simple("foo", "");
     let files = [("bar/index.yaml", "schema: olm.package\n  name: [\n"), ("foo/index.yaml", &good)];
     let (selected, found) = select(&files, "    packages: [{name: foo}]\n");

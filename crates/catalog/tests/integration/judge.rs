@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use selection::{operator, selection};
 
-/// Selections tried on each published catalog. Each costs a start of opm.
+/// Selections tried on each published catalog. Each starts opm.
 const SELECTIONS: usize = 6;
 /// There are fewer generated catalogs, hence more selections on each.
 const SELECTIONS_OF_GENERATED: usize = 12;
@@ -83,7 +83,7 @@ fn verdicts(folders: Vec<PathBuf>) -> Verdicts {
     judged.collect()
 }
 
-/// opm's verdict on every folder of published catalogs, asked for once.
+/// opm's verdict on every folder of published catalogs, requested once.
 fn published() -> Option<&'static Verdicts> {
     static VERDICTS: OnceLock<Verdicts> = OnceLock::new();
     let root = data_tier("operator-catalogs")?;
@@ -171,10 +171,8 @@ fn opm_accepts_whatever_is_selected_from_published_catalogs() {
     assert!(judged > 80, "only {judged} selections had something to judge");
 }
 
-/// How many selections had something for opm to judge.
-fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
-    let mut runner = TestRunner::deterministic();
-    let mut judged = 0;
+/// Calls `check` with every catalog of these folders that has packages.
+fn each_catalog(folders: &[PathBuf], mut check: impl FnMut(&Path, &Catalog<'_>)) {
     for folder in folders {
         let content = Folder::open(folder);
         let files = content.files().unwrap();
@@ -184,14 +182,22 @@ fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
             Err(LoadError::Template { .. }) => continue,
             loaded => loaded.unwrap(),
         };
-        if catalog.packages.is_empty() {
-            continue;
+        if !catalog.packages.is_empty() {
+            check(folder, &catalog);
         }
-        let selection = selection(&catalog);
+    }
+}
+
+/// How many selections had something for opm to validate.
+fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
+    let mut runner = TestRunner::deterministic();
+    let mut judged = 0;
+    each_catalog(folders, |folder, catalog| {
+        let selection = selection(catalog);
         for _ in 0..selections {
             let yaml = selection.new_tree(&mut runner).unwrap().current();
             let operator = operator(&yaml);
-            let filtered = filter(&catalog, &operator);
+            let filtered = filter(catalog, &operator);
             if filtered.packages.is_empty() {
                 assert!(!filtered.findings.is_empty(), "nothing selected, nothing said: {yaml}");
                 continue;
@@ -203,11 +209,11 @@ fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
             }
             judged += 1;
         }
-    }
+    });
     judged
 }
 
-/// What opm renders of a folder: documents in an order of their own.
+/// What opm renders of a folder: documents in opm's own order.
 fn rendered(folder: &Path) -> Vec<Value> {
     let output = opm(&["render", "--output", "json"], folder).unwrap();
     let documents = serde_json::Deserializer::from_slice(&output).into_iter::<Value>();
@@ -274,23 +280,12 @@ fn opm_reads_from_what_we_write_what_it_reads_from_published_catalogs() {
 fn written_reads_as_the_original(folders: &[PathBuf], selections: usize) -> usize {
     let mut runner = TestRunner::deterministic();
     let mut compared = 0;
-    for folder in folders {
-        let content = Folder::open(folder);
-        let files = content.files().unwrap();
-        // A folder with nothing but a template of a catalog: opm reads it as documents of an unknown
-        // schema, we report what it is.
-        let catalog = match Catalog::load(&files) {
-            Err(LoadError::Template { .. }) => continue,
-            loaded => loaded.unwrap(),
-        };
-        if catalog.packages.is_empty() {
-            continue;
-        }
+    each_catalog(folders, |folder, catalog| {
         let original = rendered(folder);
         for _ in 0..selections {
-            let yaml = selection(&catalog).new_tree(&mut runner).unwrap().current();
+            let yaml = selection(catalog).new_tree(&mut runner).unwrap().current();
             let operator = operator(&yaml);
-            let filtered = filter(&catalog, &operator);
+            let filtered = filter(catalog, &operator);
             if filtered.packages.is_empty() {
                 continue;
             }
@@ -308,6 +303,6 @@ fn written_reads_as_the_original(folders: &[PathBuf], selections: usize) -> usiz
             }
             compared += 1;
         }
-    }
+    });
     compared
 }

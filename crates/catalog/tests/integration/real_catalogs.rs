@@ -1,4 +1,4 @@
-//! Selections from catalogs that others published, with what must come out of them.
+//! Selections from catalogs that others published, with their expected results.
 //!
 //! They are not part of this repository; without them these tests are skipped.
 

@@ -1,4 +1,4 @@
-//! What is selected of a catalog, and what is said about the rest.
+//! What is selected of a catalog, and what is reported about the rest.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ fn operator(yaml: &str) -> Operator {
     set.mirror.operators[0].clone()
 }
 
-/// `package: channel bundle bundle, channel bundle; …`, and what is said.
+/// `package: channel bundle bundle, channel bundle; …`, and the findings.
 fn select(yaml: &str) -> (String, Vec<String>) {
     let text = catalog();
     let files = Files::read([("index.yaml", text.as_bytes())]).unwrap();
@@ -111,7 +111,7 @@ fn without_packages_the_heads_of_all_channels_are_selected_and_broken_packages_n
 }
 
 #[test]
-fn unknown_names_are_said_with_the_nearest_and_the_rest_goes_on() {
+fn unknown_names_are_reported_with_the_nearest_and_the_rest_continues() {
     check(
         "    packages:\n    - {name: etc}\n    - {name: vault, channels: [{name: main}, {name: mian}]}\n    - {name: zzzzzz}\n",
         "vault[main]: main vault.v1.0.0",
@@ -211,7 +211,7 @@ fn previous_versions_come_with_the_head() {
 }
 
 #[test]
-fn what_is_needed_is_added_when_asked_for() {
+fn what_is_needed_is_added_when_requested() {
     check(
         "    includeDependencies: true\n    packages:\n    - {name: db}\n",
         "db[main]: main db.v1.0.0; etcd[stable]: stable etcd.v1.1.0; vault[main]: main vault.v1.0.0",

@@ -19,20 +19,20 @@ fn inventory() -> Inventory {
 }
 
 #[test]
-fn a_document_says_what_it_is_first() {
+fn a_document_starts_with_its_kind_and_schema() {
     let json = inventory().json().unwrap();
     assert!(json.starts_with("{\n  \"kind\": \"ClusterInventory\",\n  \"schema\": 1,\n"), "{json}");
     assert!(json.contains("\"reason\": \"forbidden\""), "{json}");
 }
 
 #[test]
-fn what_is_no_inventory_is_refused_with_the_reason() {
+fn other_documents_are_rejected_with_the_reason() {
     for (text, expected) in [
-        ("kind: ImageSetConfiguration\n", "it is not JSON"),
-        ("[]", "it has no kind ClusterInventory. Make one"),
-        (r#"{"kind": "ConfigMap"}"#, r#"it has no kind ClusterInventory, but "ConfigMap""#),
-        (r#"{"kind": "ClusterInventory", "schema": 2}"#, "it has form 2 of inventories"),
-        (r#"{"kind": "ClusterInventory"}"#, "it has form 0 of inventories"),
+        ("kind: ImageSetConfiguration\n", "the document is not valid JSON"),
+        ("[]", "expected kind ClusterInventory, found none; `oc-mirror inventory` writes"),
+        (r#"{"kind": "ConfigMap"}"#, r#"expected kind ClusterInventory, found "ConfigMap""#),
+        (r#"{"kind": "ClusterInventory", "schema": 2}"#, "expected schema 1, found 2"),
+        (r#"{"kind": "ClusterInventory"}"#, "expected schema 1, found 0"),
     ] {
         let error = Inventory::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
@@ -40,7 +40,7 @@ fn what_is_no_inventory_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_line() {
+fn an_error_in_the_content_is_reported_with_its_line() {
     let text =
         "{\"kind\": \"ClusterInventory\", \"schema\": 1,\n\"subscriptions\": [{\"name\": 1}]}";
     let error = Inventory::parse(text.as_bytes()).unwrap_err();
@@ -49,7 +49,7 @@ fn a_mistake_is_told_with_its_line() {
 }
 
 #[test]
-fn what_a_later_version_adds_is_passed_over() {
+fn fields_of_a_later_version_are_ignored() {
     let text = r#"{"kind": "ClusterInventory", "schema": 1, "nodes": 3, "cluster": {"colour": 1}}"#;
     let read = Inventory::parse(text.as_bytes()).unwrap();
     assert_eq!(read.cluster, Some(Cluster::default()));
@@ -88,7 +88,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn every_document_reads_back_as_it_was(
+    fn every_document_is_read_as_it_was_written(
         subscriptions in prop::collection::vec(subscription(), 0..4),
         mirror_sets in prop::collection::vec(mirror_set(), 0..3),
         installed in prop::collection::vec((text(), text(), any::<(u32, u32)>(), filled()), 0..4),

@@ -138,7 +138,7 @@ fn what_another_configuration_selects_stays() {
     let choice = world.choose(&["a:1", "b:1"]).unwrap();
     assert_eq!(items(&choice), ["ns/a:1"]);
     assert_eq!(kept(&choice), ["ns/b:1: selected by two.yaml"]);
-    // Both select all of it: neither is the one that is meant.
+    // Both select all of it: neither can be preferred.
     let choice = world.choose(&["b:1"]).unwrap();
     assert_eq!(items(&choice), [""; 0]);
     assert_eq!(kept(&choice), ["ns/b:1: selected by one.yaml, two.yaml"]);
@@ -153,7 +153,7 @@ fn what_another_configuration_selects_stays() {
 }
 
 #[test]
-fn a_configuration_keeps_what_it_selects_when_the_request_goes_beyond_it() {
+fn a_configuration_keeps_what_it_selects_when_the_request_exceeds_it() {
     let mut world = World::default();
     world.image("a:1", Kind::Additional, "a").image("b:1", Kind::Additional, "b");
     world.image("c:1", Kind::Additional, "c");
@@ -187,7 +187,7 @@ fn an_empty_selection_and_a_selection_of_everything_are_errors() {
     world.image("a:1", Kind::Additional, "a").catalog("catalog:v1", &[("stable", &["foo.v1.0.0"])]);
     assert!(matches!(world.choose(&[]), Err(ChoiceError::Empty { .. })));
     assert!(matches!(world.choose(&["theirs:1"]), Err(ChoiceError::Empty { .. })));
-    // Catalogs are not deleted this way, so they do not count.
+    // Catalogs are not deleted by a selection, so they do not count.
     assert!(matches!(world.choose(&["a:1"]), Err(ChoiceError::Everything { count: 1, .. })));
     let all = world.choose_with(&["a:1"], |request| Request { all: true, ..request });
     assert_eq!(items(&all.unwrap()), ["ns/a:1"]);

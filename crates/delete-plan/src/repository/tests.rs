@@ -1,4 +1,4 @@
-//! Cases by hand, and random repositories: nothing that stays loses a manifest.
+//! Chosen cases, and random repositories: nothing that stays loses a manifest.
 
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn a_digest_with_two_requested_tags_is_deleted_once() {
 }
 
 #[test]
-fn an_index_goes_before_its_children_and_a_child_of_another_index_stays() {
+fn an_index_is_deleted_before_its_children_and_a_child_of_another_index_stays() {
     let state = state(
         &[("one", "list1"), ("two", "list2"), ("arm", "arm64")],
         &[("list1", &["amd64", "arm64", "s390x"]), ("list2", &["amd64"])],
@@ -70,7 +70,7 @@ fn an_index_goes_before_its_children_and_a_child_of_another_index_stays() {
 }
 
 #[test]
-fn attachments_go_with_their_image_and_after_it() {
+fn attachments_are_deleted_with_their_image_and_after_it() {
     let signature = format!("{}.sig", digest("x").as_tag_text());
     let of_kept = format!("{}.att", digest("y").as_tag_text());
     let fallback = digest("x").as_tag_text();
@@ -143,7 +143,7 @@ fn what_tags_of_others_lead_to_is_known_without_the_requested_tags() {
     assert_eq!(state.used_by_others(&requested), [digest("list"), digest("y")].into());
 }
 
-/// A repository of a few manifests, most of them reached on several ways.
+/// A repository of a few manifests, most of them reached on several paths.
 fn any_repository() -> impl Strategy<Value = (RepositoryState, BTreeMap<Tag, Option<Digest>>)> {
     let tags = prop::collection::vec((0..8_usize, 0..12_usize, any::<bool>()), 1..10);
     let edges = prop::collection::vec((0..12_usize, 0..12_usize), 0..14);
@@ -160,7 +160,7 @@ fn any_repository() -> impl Strategy<Value = (RepositoryState, BTreeMap<Tag, Opt
                     requested.insert(name, None);
                 }
             }
-            // A lower number lists a higher one, so that there is no circle.
+            // A lower number lists a higher one, so that there is no cycle.
             for (one, other) in edges.into_iter().filter(|(one, other)| one < other) {
                 state.children.entry(node(one)).or_default().insert(node(other));
             }

@@ -19,7 +19,7 @@ use crate::{command, programs};
 
 /// The version that is upgraded from: older than any release.
 const EARLIER: &str = "0.0.1";
-/// A file that the earlier version had and the current one has not.
+/// A file of the earlier version that the current one does not have.
 const DROPPED: &str = "usr/share/doc/NAME/dropped";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn check_one(artefacts: &Artefacts, contents: &Contents, format: Format) -> Resu
     let current = artefacts.folder.join(current);
     let mut entries = contents.package(layout)?;
     entries.push(Entry::bytes(dropped.clone(), "of an earlier version"));
-    // The earlier one has a small stand-in for the program: only the files matter.
+    // The earlier one has a small script instead of the program: only the files matter.
     for entry in &mut entries {
         if entry.path.starts_with("usr/bin/") {
             entry.content = crate::entries::Content::Bytes(b"#!/bin/sh\necho earlier\n".to_vec());

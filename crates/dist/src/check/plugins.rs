@@ -1,5 +1,5 @@
-//! Plugins: manifests validated by krew's own tool, installed by krew from the archive as on a site
-//! without internet access, and run by kubectl.
+//! Plugins: manifests validated by the tool of krew, installed by krew from the archive as on a
+//! site without internet access, and run by kubectl.
 
 use std::path::Path;
 use std::process::Command;

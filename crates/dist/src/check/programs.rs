@@ -70,8 +70,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The program as a site gets it: from the tar.gz archive. All files that the archive has to contain
-/// are checked.
+/// Unpacks the program from the tar.gz archive, as a site does. All files that the archive must
+/// contain are checked.
 pub(crate) fn unpack(artefacts: &Artefacts, contents: &Contents) -> Result<PathBuf> {
     let folder = job::folder_name(contents, &artefacts.release);
     let to = artefacts.work.path().join("unpacked");

@@ -1,4 +1,4 @@
-//! Runs a program in the root of a package or an image, in namespaces of its own.
+//! Runs a program in the root of a package or an image, in separate namespaces.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn command(
     user: &str,
     words: &[&str],
 ) -> Result<Command> {
-    let program = words.first().context("there is no program to run")?;
+    let program = words.first().context("expected a program to run")?;
     let file = root.join(program.trim_start_matches('/'));
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
     let is_dynamic = Elf::parse(&bytes).is_ok_and(|elf| elf.has_interpreter);
@@ -74,7 +74,7 @@ pub(crate) fn output(
     command::output(&mut command(root, architecture, user, words)?)
 }
 
-/// That a root has no file of these names.
+/// Fails if a root has a file with one of these paths.
 pub(crate) fn ensure_absent(root: &Path, paths: &[&str]) -> Result<()> {
     for path in paths {
         let file = root.join(path);

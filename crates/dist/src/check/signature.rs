@@ -39,7 +39,7 @@ pub(crate) fn check(artefacts: &Artefacts) -> Result<()> {
 }
 
 fn sign(work: &Path) -> Result<()> {
-    // The key of this check has no password; cosign asks for one unless the variable is set.
+    // The key of this check has no password; cosign prompts for one unless the variable is set.
     let mut cosign = Command::new(test_tools::path(Tool::Cosign)?);
     cosign.args(["sign-blob", "--yes", "--tlog-upload=false", "--key", "cosign.key"]);
     cosign.args(["--output-signature", SIGNATURE, FILE]);

@@ -1,5 +1,5 @@
-//! Calls every target with the committed inputs: the seeds that fuzzing starts from, and what it
-//! found.
+//! Calls every target with the committed inputs: the seeds that fuzzing starts from, and the inputs
+//! that made a target fail.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
@@ -13,7 +13,7 @@ fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The names of what is in a folder; none if there is no such folder.
+/// The names of the entries of a folder; none if it does not exist.
 fn names(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -44,7 +44,7 @@ fn every_seed_passes_its_target() {
 }
 
 #[test]
-fn what_fuzzing_found_stays_fixed() {
+fn inputs_that_once_failed_pass_their_target() {
     for target in TARGETS {
         replay(&fuzz_folder().join("regressions").join(target.name), target.run);
     }

@@ -44,7 +44,7 @@ pub(super) fn unpack_within(packed: &[u8], budget: &Budget) -> Result<Vec<File>,
     }
     let mut tar = MultiGzDecoder::new(packed).take(MAX_TAR_BYTES);
     let outcome = read_tar(&mut tar, budget);
-    // An archive that is cut off is what a bomb looks like from behind the limit.
+    // Behind the limit, a decompression bomb appears as a truncated archive.
     if tar.limit() == 0 {
         return Err(ChartError::Size);
     }

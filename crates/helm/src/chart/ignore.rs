@@ -1,6 +1,6 @@
 //! `.helmignore`: which files of a folder do not belong to the chart.
 //!
-//! The rules look like Git's, but are Helm's: the first that matches decides, `**` is not known,
+//! The rules resemble Git's, but are Helm's: the first that matches decides, `**` is not known,
 //! and a rule with `!` excludes whatever it does not match.
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ impl IgnoreRules {
     }
 }
 
-/// Whether `pattern` matches all of `text`: `*` and `?` stand for characters other than `/`, and
+/// Whether `pattern` matches all of `text`: `*` and `?` match characters other than `/`, and
 /// `[a-z]`, `[^a-z]` for one of a class.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =

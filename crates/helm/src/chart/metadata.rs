@@ -9,8 +9,8 @@ use super::ChartError;
 use crate::version::{VersionError, version};
 use crate::yaml::{self, YamlError};
 
-/// What `Chart.yaml` says. The order of the fields is that of Helm's own serialisation, which is
-/// the configuration of a chart in a registry.
+/// The content of `Chart.yaml`. The order of the fields is that of Helm's own serialisation, which
+/// is the configuration of a chart in a registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -146,7 +146,7 @@ impl Kind {
 }
 
 impl Metadata {
-    /// Reads a `Chart.yaml`; [`check`](Self::check) tells whether it is complete.
+    /// Reads a `Chart.yaml`; [`check`](Self::check) checks whether it is complete.
     pub fn parse(text: &str) -> Result<Self, MetadataError> {
         let mut metadata: Self = fields(text)?;
         if metadata.api_version.is_empty() {

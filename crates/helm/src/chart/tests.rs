@@ -132,7 +132,7 @@ fn an_archive_cannot_lead_out_of_the_chart() {
 
 #[test]
 fn an_archive_cannot_grow_without_limit() {
-    // The size is told before the content, so that the content need not be there.
+    // The size is stated before the content, so that the content can be absent.
     let mut header = tar::Header::new_gnu();
     header.set_path("web/x").unwrap();
     header.set_entry_type(tar::EntryType::Regular);
@@ -169,7 +169,7 @@ fn charts_in_charts_end() {
 }
 
 #[test]
-fn what_is_wrong_with_a_chart_is_told_with_its_file() {
+fn what_is_wrong_with_a_chart_is_reported_with_its_file() {
     let broken = |files: &[(&str, &str)]| message(&Chart::from_folder(&folder(files)).unwrap_err());
     assert_eq!(broken(&[("values.yaml", "")]), "Chart.yaml is missing");
     for (chart, expected) in [

@@ -1,4 +1,4 @@
-//! `.Capabilities`: what the cluster is believed to offer.
+//! `.Capabilities`: what the cluster is assumed to offer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use super::record::Record;
 /// The version of Helm that charts see.
 const HELM_VERSION: &str = "v3.22.0";
 
-/// What templates ask for is remembered within these bounds. Beyond them, they count as having read
+/// What templates query is remembered within these bounds. Beyond them, they count as having read
 /// the whole list.
-const MAX_ASKED: usize = 1000;
+const MAX_QUERIED: usize = 1000;
 const MAX_VERSION_BYTES: usize = 512;
 
 /// A cluster as charts see it.
@@ -34,7 +34,7 @@ pub struct ApiVersions(Rc<Known>);
 struct Known {
     /// Such as `apps/v1` and `apps/v1/Deployment`.
     versions: Vec<String>,
-    asked: RefCell<BTreeMap<String, bool>>,
+    queried: RefCell<BTreeMap<String, bool>>,
     is_listed: Cell<bool>,
 }
 
@@ -42,27 +42,27 @@ struct Known {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiReads {
     /// Arguments of `.Capabilities.APIVersions.Has`, and the results.
-    asked: BTreeMap<String, bool>,
+    queried: BTreeMap<String, bool>,
     /// Whether the whole list was read.
     is_listed: bool,
 }
 
 impl ApiVersions {
     pub fn new(versions: Vec<String>) -> Self {
-        let (asked, is_listed) = Default::default();
-        Self(Rc::new(Known { versions, asked, is_listed }))
+        let (queried, is_listed) = Default::default();
+        Self(Rc::new(Known { versions, queried, is_listed }))
     }
 
     /// What was read until now.
     pub fn reads(&self) -> ApiReads {
-        ApiReads { asked: self.0.asked.borrow().clone(), is_listed: self.0.is_listed.get() }
+        ApiReads { queried: self.0.queried.borrow().clone(), is_listed: self.0.is_listed.get() }
     }
 
     fn has(&self, wanted: &str) -> bool {
         let has = self.0.versions.iter().any(|version| version == wanted);
-        let mut asked = self.0.asked.borrow_mut();
-        if asked.len() < MAX_ASKED && wanted.len() <= MAX_VERSION_BYTES {
-            asked.insert(wanted.to_owned(), has);
+        let mut queried = self.0.queried.borrow_mut();
+        if queried.len() < MAX_QUERIED && wanted.len() <= MAX_VERSION_BYTES {
+            queried.insert(wanted.to_owned(), has);
         } else {
             self.0.is_listed.set(true);
         }
@@ -73,7 +73,7 @@ impl ApiVersions {
 impl ApiReads {
     /// Whether a cluster with other APIs would have given the same results.
     pub fn hold_for(&self, has: impl Fn(&str) -> bool) -> bool {
-        !self.is_listed && self.asked.iter().all(|(wanted, found)| has(wanted) == *found)
+        !self.is_listed && self.queried.iter().all(|(wanted, found)| has(wanted) == *found)
     }
 }
 
@@ -178,16 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_asks_for_too_much_counts_as_having_read_the_list() {
+    fn a_template_that_queries_too_much_counts_as_having_read_the_list() {
         let many = ApiVersions::new(Vec::new());
-        for number in 0..=MAX_ASKED {
+        for number in 0..=MAX_QUERIED {
             many.has(&number.to_string());
         }
         let long = ApiVersions::new(Vec::new());
         long.has(&"x".repeat(MAX_VERSION_BYTES + 1));
         for versions in [many, long] {
             assert!(!versions.reads().hold_for(|_| false));
-            assert!(versions.reads().asked.len() <= MAX_ASKED);
+            assert!(versions.reads().queried.len() <= MAX_QUERIED);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::random::Random;
 use super::scrypt::{hmac, scrypt};
 
 const BLOCK: usize = 16;
-/// scrypt needs 32 MiB and much time; a chart may ask for it a few times only.
+/// scrypt needs 32 MiB and much time; a chart may call it a few times only.
 const DERIVATION_STEPS: u64 = 5_000_000;
 
 pub(super) fn register(functions: &mut Functions, random: &Rc<RefCell<Random>>) {

@@ -34,7 +34,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions.add("fail", Arity::exactly(1), |_, values| {
         Err(FunctionError::Stopped(values.text(0)?.to_string()))
     });
-    // There is no cluster: what is asked for does not exist.
+    // There is no cluster: what is looked up does not exist.
     functions.add("lookup", Arity::exactly(4), |_, values| {
         for index in 0..4 {
             values.text(index)?;

@@ -15,7 +15,7 @@ pub(super) fn register(functions: &mut Functions) {
             call.list(items)
         });
     }
-    // Every one of these has a second name; in Sprig, the second reports errors in another way.
+    // Every one of these has a second name; in Sprig, the second reports errors differently.
     let both: [(&str, &str, Arity, Run); 14] = [
         ("append", "mustAppend", Arity::exactly(2), append),
         ("push", "mustPush", Arity::exactly(2), append),

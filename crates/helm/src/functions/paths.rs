@@ -45,7 +45,7 @@ fn extension(path: &str) -> String {
     name.rfind('.').map_or(String::new(), |at| name[at..].to_owned())
 }
 
-/// The shortest path that names the same, without looking at any file.
+/// The shortest path that names the same, without reading any file.
 pub(crate) fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

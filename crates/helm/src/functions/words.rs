@@ -138,7 +138,7 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     [marker, &text[text.len() - (width - 3)..]].concat()
 }
 
-/// Lines of at most `width` bytes. Words that are longer are cut only if asked for.
+/// Lines of at most `width` bytes. Words that are longer are cut only if requested.
 fn wrap(call: &mut Call<'_>, text: &[u8], width: i64, separator: &str, cut_words: bool) -> Outcome {
     let width = usize::try_from(width).unwrap_or(1).max(1);
     let lines = text.len() / width + text.iter().filter(|byte| **byte == b' ').count();

@@ -1,6 +1,6 @@
 //! Values that look like images, of which no rendered object is known to use.
 //!
-//! A guess: mirrored only if the user asks for it.
+//! A guess: mirrored only if the user requests it.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ fn is_image_key(key: &str) -> bool {
     key == "image" || key.ends_with("image") || key.ends_with("images")
 }
 
-/// A reference that says enough to be one: it has a tag or a digest.
+/// A reference that is specific enough to be one: it has a tag or a digest.
 fn complete(text: &str) -> Option<ImageRef> {
     if text.contains(char::is_whitespace) || text.contains("{{") {
         return None;

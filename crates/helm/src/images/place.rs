@@ -1,10 +1,10 @@
-//! The line of a template that made a line of a rendered file, and the values that it was made from.
+//! The line of a template that wrote a line of a rendered file, and the values that it used.
 //!
 //! The renderer notes which text or action wrote each piece of a file, and which values it read. Of
 //! those, the ones count whose text is a part of the image. Where that was not noted, the line is
 //! found again by its text outside of actions: `image: "{{ .Values.image.repository }}:v1"` can have
 //! made `image: "quay.io/web:v1"`, but not `name: web`. Where several lines can have made it, none is
-//! told.
+//! reported.
 
 use go_template::{Piece, Reads};
 
@@ -31,7 +31,7 @@ pub fn traced(
     let at = line.find(image).filter(|_| !image.is_empty());
     let range = match at {
         Some(at) => start + at..start + at + image.len(),
-        // Quoted in another way: the whole line counts.
+        // Quoted differently: the whole line counts.
         None => start..start + line.len(),
     };
     let first = source.pieces.partition_point(|piece| piece.output.end <= range.start);
@@ -164,7 +164,7 @@ fn can_make(template: &str, made: &str) -> bool {
     true
 }
 
-/// The text around the actions of a line, and whether its last action goes on in the next line.
+/// The text around the actions of a line, and whether its last action continues in the next line.
 fn literals(line: &str) -> (Vec<&str>, bool) {
     let (mut literals, mut rest) = (Vec::new(), line);
     while let Some(start) = rest.find("{{") {
@@ -192,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_look_alike_are_told_apart_by_their_order() {
+    fn similar_lines_are_distinguished_by_their_order() {
         let template = "image: {{ .Values.a }}\nname: x\nimage: {{ .Values.b }}\n";
         let rendered = "image: one\nname: x\nimage: two\n";
         assert_eq!(place(template, rendered, 3).line, Some(3));
         assert_eq!(place(template, rendered, 1).values, ["a"]);
-        // One of the two was left out: which one cannot be told.
+        // One of the two was left out: which one is unknown.
         assert_eq!(place(template, "image: one\n", 1), TemplatePlace::default());
         assert_eq!(place("image: {{ .Values.a }}:v1\n", "image: x:v2\n", 1).line, None);
         assert_eq!(place(template, rendered, 99), TemplatePlace::default());

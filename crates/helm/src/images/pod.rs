@@ -8,7 +8,7 @@ use crate::documents::Document;
 /// Lists of containers in a pod spec.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 /// What containers always or mostly have beside an image, so that other lists with this name in
-/// custom resources are told apart from them.
+/// custom resources are distinguished from them.
 const CONTAINER_KEYS: [&str; 12] = [
     "name",
     "image",

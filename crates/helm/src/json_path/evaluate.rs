@@ -9,7 +9,7 @@ use super::{Block, Comparison, End, Literal, Step};
 /// How many values a path may lead to; nested `..` would multiply them.
 const MAX_FOUND: usize = 100_000;
 
-/// A value and the way to it: `spec.containers[0].image`.
+/// A value and the path to it: `spec.containers[0].image`.
 #[derive(Debug, Clone)]
 pub struct Found<'n> {
     pub node: &'n Node,

@@ -73,7 +73,7 @@ fn paths_lead_where_kubectl_documents_it() {
 }
 
 #[test]
-fn the_way_to_a_value_is_told() {
+fn the_path_to_a_value_is_returned() {
     let root = yaml::read(DOCUMENT).unwrap();
     let path = JsonPath::parse("{..labels.*}").unwrap();
     let found = path.find(&root);

@@ -26,7 +26,7 @@ fn cost(x: &str, expression: &str) -> u64 {
 }
 
 #[test]
-fn a_call_costs_what_it_makes_or_reads() {
+fn a_call_is_charged_for_what_it_creates_or_reads() {
     for (x, expression, at_least) in [
         ("1", r#"genCA "a" 1"#, 100),
         ("1", r#"genSelfSignedCert "a" nil nil 1"#, 100),

@@ -1,4 +1,4 @@
-//! Every chart of the data, with its defaults and with optional features switched on, compared with
+//! Every chart of the data, with its defaults and with optional features enabled, compared with
 //! real Helm.
 
 use std::collections::BTreeSet;

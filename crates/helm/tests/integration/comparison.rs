@@ -217,8 +217,8 @@ fn compare(expected: &Value, found: &Value, path: &str, into: &mut BTreeSet<Stri
     }
 }
 
-/// Overrides that switch on a third of what is off by default: of every `false` in the chart's own
-/// values and those of its sub-charts, one of three. A chart with nothing to switch on gets other
+/// Overrides that enable a third of what is off by default: of every `false` in the chart's own
+/// values and those of its sub-charts, one of three. A chart with nothing to enable gets other
 /// texts and numbers in their place.
 pub(crate) fn switched_on(chart: &Chart, third: usize) -> String {
     let mut defaults = chart.values.clone();

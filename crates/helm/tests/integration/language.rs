@@ -1,4 +1,4 @@
-//! The language of templates, compared with Go by way of Helm.
+//! The language of templates, compared with Go through Helm.
 
 use serde_json::Value as Json;
 

@@ -54,7 +54,7 @@ fn releases() -> Releases {
             shortest_path: true,
         }],
         target: Some(version("4.16.9")),
-        way: vec![version("4.16.3"), version("4.16.9")],
+        release_path: vec![version("4.16.3"), version("4.16.9")],
         reasons: vec!["Because.".into()],
         undecided: Vec::new(),
     }
@@ -100,10 +100,10 @@ fn reasons_are_comments_beside_and_open_decisions_are_at_the_top() {
     let draft = draft(&inventory(), Some(&releases()), None);
     for expected in [
         "# Because.",
-        "# The way: 4.16.3 -> 4.16.9.",
+        "# The upgrade path: 4.16.3 -> 4.16.9.",
         "https://osus.lan/graph",
         "# Namespace ns has logging.v5.9.6.",
-        "# To be decided by you:",
+        "# You have to decide:",
         "# - catalog: REGISTRY/REPOSITORY:TAG",
         "    # - name: own",
     ] {
@@ -170,7 +170,7 @@ fn names_from_a_hostile_inventory_stay_values() {
 }
 
 #[test]
-fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
+fn with_real_graphs_exactly_the_releases_on_the_path_are_selected() {
     let Some(folder) = data_tier::data_tier("cincinnati-graphs/responses") else { return };
     let mut requested = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -186,9 +186,9 @@ fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
                 ..Cluster::default()
             };
             let inventory = Inventory { cluster: Some(cluster.clone()), ..Inventory::default() };
-            let wish = ReleaseRequest::of(&cluster, None, None).unwrap();
+            let request = ReleaseRequest::of(&cluster, None, None).unwrap();
             let graphs = [(channel.clone(), graph.clone())].into();
-            let releases = wish.decide(&graphs).unwrap();
+            let releases = request.decide(&graphs).unwrap();
             let draft = draft(&inventory, Some(&releases), Some(Architecture::Amd64));
             let section = read(&draft.text).mirror.platform.unwrap();
             let mut graphs = Graphs::new();
@@ -197,10 +197,10 @@ fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
             let selection = select(&section, &graphs);
             assert!(selection.failures.is_empty(), "{}: {from}", path.display());
             let selected: Vec<_> = selection.releases.into_iter().map(|one| one.version).collect();
-            // As many hops, and the same ends: of two ways that are as long either is good.
-            assert_eq!(selected.len(), releases.way.len(), "{}: {from}", path.display());
-            assert_eq!(selected.first(), releases.way.first());
-            assert_eq!(selected.last(), releases.way.last());
+            // As many hops, and the same ends: of two paths of the same length either is valid.
+            assert_eq!(selected.len(), releases.release_path.len(), "{}: {from}", path.display());
+            assert_eq!(selected.first(), releases.release_path.first());
+            assert_eq!(selected.last(), releases.release_path.last());
             requested += 1;
         }
     }

@@ -54,7 +54,7 @@ fn each_package_starts_at_what_is_installed_and_follows_the_minor_version() {
     let operators = decide(
         &inventory(
             vec![subscription("logging", "a", Some("stable-5.9"), Some("logging.v5.9.6"))],
-            // The version counts, not what the name looks like.
+            // The version counts, not the name.
             vec![csv("logging.v5.9.6", "a", "5.9.6+1", "Succeeded")],
         ),
         minors(16, 18),
@@ -107,7 +107,7 @@ fn a_subscription_without_a_channel_takes_them_all() {
 }
 
 #[test]
-fn what_a_person_should_look_at_is_said() {
+fn what_a_user_should_check_is_reported() {
     let mut waiting = subscription("b", "n", Some("stable-4.16"), Some("b.v1.0.0"));
     waiting.current_csv = Some("b.v1.1.0".into());
     waiting.approval = Some("Manual".into());
@@ -124,7 +124,10 @@ fn what_a_person_should_look_at_is_said() {
     let packages = &operators.catalogs[0].packages;
     let reason = &packages[0].reasons[0];
     assert!(reason.contains("in phase Failed"), "{reason}");
-    assert!(reason.contains("An update to b.v1.1.0 is there and waits for approval"), "{reason}");
+    assert!(
+        reason.contains("An update to b.v1.1.0 is available and waits for approval"),
+        "{reason}"
+    );
     let undecided = operators.undecided.join("\n");
     for expected in [
         "b is subscribed to channel stable-4.16, whose name has the minor version 4.16",

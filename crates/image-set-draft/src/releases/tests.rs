@@ -35,7 +35,7 @@ fn graphs(list: Vec<(&str, Graph)>) -> BTreeMap<String, Graph> {
     list.into_iter().map(|(name, graph)| (name.to_owned(), graph)).collect()
 }
 
-fn wish(from: &str, to: Option<&str>, channel: &str) -> ReleaseRequest {
+fn request(from: &str, to: Option<&str>, channel: &str) -> ReleaseRequest {
     ReleaseRequest {
         from: from.parse().unwrap(),
         to: to.map(|to| to.parse().unwrap()),
@@ -44,7 +44,7 @@ fn wish(from: &str, to: Option<&str>, channel: &str) -> ReleaseRequest {
     }
 }
 
-fn shown(releases: &Releases) -> Vec<String> {
+fn summary(releases: &Releases) -> Vec<String> {
     let show = |draft: &ChannelDraft| match &draft.bounds {
         Some((min, max)) => {
             format!("{} {min}..{max}{}", draft.name, if draft.shortest_path { "" } else { " all" })
@@ -78,9 +78,9 @@ fn stable_18() -> Graph {
 #[test]
 fn the_target_is_the_newest_release_that_the_channel_leads_to_without_risks() {
     let graphs = graphs(vec![("stable-4.16", stable_16())]);
-    let releases = wish("4.16.3", None, "stable-4.16").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["stable-4.16 4.16.3..4.16.9"]);
-    assert_eq!(text(&releases.way), ["4.16.3", "4.16.5", "4.16.9"]);
+    let releases = request("4.16.3", None, "stable-4.16").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["stable-4.16 4.16.3..4.16.9"]);
+    assert_eq!(text(&releases.release_path), ["4.16.3", "4.16.5", "4.16.9"]);
     let reasons = releases.reasons.join("\n");
     assert!(reasons.contains("4.16.12 is newer") && reasons.contains("SlowDisks"), "{reasons}");
     assert_eq!(releases.undecided, [] as [String; 0]);
@@ -89,38 +89,38 @@ fn the_target_is_the_newest_release_that_the_channel_leads_to_without_risks() {
 #[test]
 fn a_cluster_at_the_head_of_its_channel_keeps_its_release() {
     let graphs = graphs(vec![("stable-4.17", stable_17())]);
-    let releases = wish("4.17.2", None, "stable-4.17").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["stable-4.17 4.17.2..4.17.2"]);
+    let releases = request("4.17.2", None, "stable-4.17").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["stable-4.17 4.17.2..4.17.2"]);
 }
 
 #[test]
 fn a_release_that_the_channel_does_not_have_is_left_to_a_person() {
     let graphs = graphs(vec![("stable-4.16", stable_16())]);
-    let releases = wish("4.16.4", None, "stable-4.16").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["stable-4.16"]);
+    let releases = request("4.16.4", None, "stable-4.16").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["stable-4.16"]);
     assert_eq!(releases.target, None);
     assert!(releases.undecided[0].contains("does not have the cluster's release 4.16.4"));
 }
 
 #[test]
-fn a_way_over_minor_versions_goes_from_channel_to_channel() {
+fn a_path_over_minor_versions_leads_from_channel_to_channel() {
     let graphs = graphs(vec![
         ("stable-4.16", stable_16()),
         ("stable-4.17", stable_17()),
         ("stable-4.18", stable_18()),
     ]);
-    let wish = wish("4.16.3", Some("4.18.1"), "stable-4.16");
-    assert_eq!(wish.channels(), ["stable-4.16", "stable-4.17", "stable-4.18", "eus-4.18"]);
-    let releases = wish.decide(&graphs).unwrap();
+    let request = request("4.16.3", Some("4.18.1"), "stable-4.16");
+    assert_eq!(request.channels(), ["stable-4.16", "stable-4.17", "stable-4.18", "eus-4.18"]);
+    let releases = request.decide(&graphs).unwrap();
     assert_eq!(
-        shown(&releases),
+        summary(&releases),
         ["stable-4.16 4.16.3..4.16.9", "stable-4.17 4.16.9..4.17.2", "stable-4.18 4.17.2..4.18.1"]
     );
-    assert_eq!(text(&releases.way), ["4.16.3", "4.16.5", "4.16.9", "4.17.2", "4.18.1"]);
+    assert_eq!(text(&releases.release_path), ["4.16.3", "4.16.5", "4.16.9", "4.17.2", "4.18.1"]);
 }
 
 #[test]
-fn one_channel_that_has_the_whole_way_is_enough() {
+fn one_channel_that_has_the_whole_path_is_enough() {
     let eus = graph(
         "eus-4.18",
         &["4.16.3", "4.17.2", "4.18.1"],
@@ -128,26 +128,26 @@ fn one_channel_that_has_the_whole_way_is_enough() {
         &[],
     );
     let graphs = graphs(vec![("stable-4.16", stable_16()), ("eus-4.18", eus)]);
-    let releases = wish("4.16.3", Some("4.18.1"), "stable-4.16").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["eus-4.18 4.16.3..4.18.1"]);
+    let releases = request("4.16.3", Some("4.18.1"), "stable-4.16").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["eus-4.18 4.16.3..4.18.1"]);
     assert!(releases.reasons[1].contains("oc adm upgrade channel"), "{:?}", releases.reasons);
 }
 
 #[test]
-fn a_way_with_risks_is_taken_when_it_was_asked_for_and_its_releases_are_all_there() {
+fn a_path_with_risks_is_selected_when_requested_with_all_its_releases() {
     let graphs = graphs(vec![("stable-4.16", stable_16())]);
-    let releases = wish("4.16.3", Some("4.16.12"), "stable-4.16").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["stable-4.16 4.16.3..4.16.12 all"]);
+    let releases = request("4.16.3", Some("4.16.12"), "stable-4.16").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["stable-4.16 4.16.3..4.16.12 all"]);
     assert!(releases.reasons.iter().any(|reason| reason.contains("SlowDisks")));
-    let releases = wish("4.16.9", Some("4.16.12"), "stable-4.16").decide(&graphs).unwrap();
-    assert_eq!(shown(&releases), ["stable-4.16 4.16.9..4.16.12"]);
+    let releases = request("4.16.9", Some("4.16.12"), "stable-4.16").decide(&graphs).unwrap();
+    assert_eq!(summary(&releases), ["stable-4.16 4.16.9..4.16.12"]);
 }
 
 #[test]
 fn a_target_that_cannot_be_reached_is_an_error() {
     let graphs = graphs(vec![("stable-4.16", stable_16()), ("stable-4.17", stable_17())]);
     let fails = |from: &str, to: &str| {
-        wish(from, Some(to), "stable-4.16").decide(&graphs).unwrap_err().to_string()
+        request(from, Some(to), "stable-4.16").decide(&graphs).unwrap_err().to_string()
     };
     assert!(fails("4.16.3", "4.16.4").contains("no release 4.16.4"));
     assert!(fails("4.16.9", "4.16.3").contains("older release"));
@@ -155,10 +155,10 @@ fn a_target_that_cannot_be_reached_is_an_error() {
 }
 
 #[test]
-fn a_cluster_without_a_channel_gets_the_usual_one_and_is_told() {
+fn a_cluster_without_a_channel_gets_the_default_one_with_a_note() {
     let cluster = Cluster { version: Some("4.16.3".parse().unwrap()), ..Cluster::default() };
-    let wish = ReleaseRequest::of(&cluster, None, None).unwrap();
-    assert_eq!(wish.channel, "stable-4.16");
-    let releases = wish.decide(&graphs(vec![("stable-4.16", stable_16())])).unwrap();
+    let request = ReleaseRequest::of(&cluster, None, None).unwrap();
+    assert_eq!(request.channel, "stable-4.16");
+    let releases = request.decide(&graphs(vec![("stable-4.16", stable_16())])).unwrap();
     assert!(releases.undecided[0].contains("is in no channel"), "{:?}", releases.undecided);
 }

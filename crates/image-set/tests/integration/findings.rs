@@ -1,4 +1,4 @@
-//! Bad configurations, and exactly what is said about each.
+//! Bad configurations, and the exact findings of each.
 
 use image_set::{Document, parse, parse_delete, parse_image_set, parse_image_set_with_warnings};
 
@@ -29,10 +29,10 @@ fn the_head_of_a_document_is_checked() {
         ),
         (
             "just words",
-            "1:1: the configuration must be a map, but this is text; write `kind: \
+            "1:1: the configuration: expected a map, found text; write `kind: \
              ImageSetConfiguration`",
         ),
-        ("- kind: x", "1:1: the configuration must be a map, but this is a list"),
+        ("- kind: x", "1:1: the configuration: expected a map, found a list"),
         (
             "mirror: {}\n",
             "1:1: the configuration has no \"kind\"; add it, for example `kind: \
@@ -82,10 +82,7 @@ fn the_head_of_a_document_is_checked() {
             "3:1: unknown field \"storageConfig\" in the configuration: the workspace holds \
              the state now; remove the section",
         ),
-        (
-            "kind: ImageSetConfiguration\nmirror: []\n",
-            "2:9: mirror must be a map, but this is a list",
-        ),
+        ("kind: ImageSetConfiguration\nmirror: []\n", "2:9: mirror: expected a map, found a list"),
     ] {
         assert_found(text, &[expected]);
     }
@@ -104,7 +101,7 @@ fn archive_sizes_are_whole_numbers() {
     ] {
         let text = format!("kind: ImageSetConfiguration\narchiveSize: {size}\nmirror:\n");
         let expected = format!(
-            "2:14: archiveSize must be a whole number of GiB from 0 to 17179869183, but this is \
+            "2:14: archiveSize: expected a whole number of GiB from 0 to 17179869183, found \
              {output}"
         );
         assert_found(&text, &[&expected]);
@@ -126,17 +123,17 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n    name: quay.io/a/b:1\n",
-            "5:5: mirror.additionalImages must be a list, but this is a map; start each item with \
+            "5:5: mirror.additionalImages: expected a list, found a map; start each item with \
              `- `",
         ),
         (
             "  additionalImages:\n  - quay.io/a/b:1\n",
-            "5:5: mirror.additionalImages[0] must be a map, but this is text; write `name: \
+            "5:5: mirror.additionalImages[0]: expected a map, found text; write `name: \
              quay.io/a/b:1`",
         ),
         (
             "  additionalImages:\n  - name: quay.io/a/b:1\n  -\n",
-            "6:4: mirror.additionalImages[1] must be a map, but this is nothing",
+            "6:4: mirror.additionalImages[1]: expected a map, found nothing",
         ),
         (
             "  additionalImages:\n  - targetTag: v1\n",
@@ -168,7 +165,7 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - name: [quay.io/a/b:1]\n",
-            "5:11: name must be text, but this is a list",
+            "5:11: name: expected text, found a list",
         ),
         (
             "  additionalImages:\n  - {name: \"a:1\", targetRepo: \"b/c:1\"}\n",
@@ -178,11 +175,11 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - name: a:1\n    targetTag: 1.0\n",
-            "6:16: targetTag must be text, but 1.0 is a number; write it in quotes: \"1.0\"",
+            "6:16: targetTag: expected text, found the number 1.0; write it in quotes: \"1.0\"",
         ),
         (
             "  additionalImages:\n  - name: a:1\n    targetTag: on\n",
-            "6:16: targetTag must be text, but on is a boolean; write it in quotes: \"on\"",
+            "6:16: targetTag: expected text, found the boolean on; write it in quotes: \"on\"",
         ),
         (
             "  additionalImages:\n  - name: a:1\n    targetTag: a/b\n",
@@ -191,7 +188,7 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - name: a:1\n    platforms: [linux/arm64]\n",
-            "6:17: mirror.additionalImages[0].platforms[0] must be a map, but this is text; write \
+            "6:17: mirror.additionalImages[0].platforms[0]: expected a map, found text; write \
              `os: linux` and `architecture: arm64`",
         ),
         (
@@ -262,7 +259,7 @@ fn releases_are_checked() {
         (
             "    channels: [{name: stable-4.18, minVersion: 4.18.9, maxVersion: 4.18.10-rc.1}]\n\
              \x20   graph: maybe\n",
-            "6:12: graph must be true or false, but this is \"maybe\"",
+            "6:12: graph: expected true or false, found \"maybe\"",
         ),
         (
             "    channels: [{name: stable-4.18, minVersion: 4.18.10, maxVersion: 4.18.9}]\n",
@@ -279,11 +276,11 @@ fn releases_are_checked() {
         ),
         (
             "    channels: [{name: 4.18}]\n",
-            "5:23: name must be text, but 4.18 is a number; write it in quotes: \"4.18\"",
+            "5:23: name: expected text, found the number 4.18; write it in quotes: \"4.18\"",
         ),
         (
             "    channels: [stable-4.18]\n",
-            "5:16: mirror.platform.channels[0] must be a map, but this is text; write `name: \
+            "5:16: mirror.platform.channels[0]: expected a map, found text; write `name: \
              stable-4.18`",
         ),
         (
@@ -305,7 +302,7 @@ fn releases_are_checked() {
             "5:14: release \"quay.io/a/b\" has neither tag nor digest; add one, for example \
              quay.io/a/b:latest or quay.io/a/b@sha256:<digest>",
         ),
-        ("    graph: [true]\n", "5:12: graph must be true or false, but this is a list"),
+        ("    graph: [true]\n", "5:12: graph: expected true or false, found a list"),
     ] {
         assert_found(&image_set(&format!("  platform:\n{body}")), &[expected]);
     }
@@ -364,7 +361,7 @@ fn operators_are_checked() {
         ),
         (
             "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: 1.5}]\n",
-            "6:38: minVersion must be text, but 1.5 is a number; write it in quotes: \"1.5\"",
+            "6:38: minVersion: expected text, found the number 1.5; write it in quotes: \"1.5\"",
         ),
         (
             "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: latest}]\n",
@@ -406,17 +403,17 @@ fn charts_and_samples_are_checked() {
         ),
         (
             "  helm: {local: [{name: c, path: p, values: [a]}]}\n",
-            "4:45: mirror.helm.local[0].values must be a map, but this is a list; write `KEY: VALUE` \
+            "4:45: mirror.helm.local[0].values: expected a map, found a list; write `KEY: VALUE` \
              below it, or list files in `valuesFiles`",
         ),
         (
             "  helm: {local: [{name: c, path: p, valuesFiles: v.yaml}]}\n",
-            "4:50: mirror.helm.local[0].valuesFiles must be a list, but this is text; start each item \
+            "4:50: mirror.helm.local[0].valuesFiles: expected a list, found text; start each item \
              with `- `",
         ),
         (
             "  helm: {local: [{name: c, path: p, guessImages: maybe}]}\n",
-            "4:50: guessImages must be true or false, but this is \"maybe\"",
+            "4:50: guessImages: expected true or false, found \"maybe\"",
         ),
         (
             "  helm: {repositories: [{name: r, url: \"oci://h/x\", newestOnly: true, charts: [{name: \
@@ -427,7 +424,7 @@ fn charts_and_samples_are_checked() {
         (
             "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, version: \
              5.0}]}]}\n",
-            "4:81: version must be text, but 5.0 is a number; write it in quotes: \"5.0\"",
+            "4:81: version: expected text, found the number 5.0; write it in quotes: \"5.0\"",
         ),
         (
             "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, path: \
@@ -454,18 +451,17 @@ fn a_count_of_previous_versions_is_a_number_and_no_range_beside_it() {
     for (keys, expected) in [
         (
             "previousVersions: two",
-            "7:25: previousVersions counts versions before the newest one, so it must be a whole \
-             number, but this is two",
+            "7:25: previousVersions: expected a whole number, the count of versions before \
+             the newest one, found two",
         ),
         (
             "previousVersions: -1",
-            "7:25: previousVersions counts versions before the newest one, so it must be a whole \
-             number, but this is -1",
+            "7:25: previousVersions: expected a whole number, the count of versions before \
+             the newest one, found -1",
         ),
         (
             "previousVersions: [1]",
-            "7:25: mirror.operators[0].packages[0].previousVersions must be a whole number, but \
-             this is a list",
+            "7:25: mirror.operators[0].packages[0].previousVersions: expected a whole number, found a list",
         ),
         (
             "previousVersions: 1\n      minVersion: 1.0.0",

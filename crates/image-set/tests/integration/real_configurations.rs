@@ -1,4 +1,4 @@
-//! Configurations that people and projects published, each read as it is.
+//! Configurations that users and projects published, each read unchanged.
 //!
 //! They are not part of this repository; without them these tests are skipped.
 
@@ -50,7 +50,7 @@ fn is_as_expected(findings: &Findings, expected: &[(usize, &str)]) -> bool {
 }
 
 #[test]
-fn every_configuration_reads_as_the_table_says() {
+fn every_configuration_reads_as_the_table_states() {
     let Some(files) = files() else { return };
     let expected = expected();
     let mut wrong = Vec::new();

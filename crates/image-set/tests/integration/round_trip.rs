@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use image_set::{
     AdditionalImage, Architecture, BlockedImage, Chart, DeleteImageSetConfiguration, Distribution,
-    Document, Helm, HelmRepository, ImageSetConfiguration, ImageSource, LocalChart, Mirror,
-    Operator, Package, PackageChannel, PackageVersion, PlatformSection, Position, ReleaseChannel,
+    Document, EntryPosition, Helm, HelmRepository, ImageSetConfiguration, ImageSource, LocalChart,
+    Mirror, Operator, Package, PackageChannel, PackageVersion, PlatformSection, ReleaseChannel,
     Sample, parse,
 };
 use oci::{ImageRef, Platform, Repository, Tag};
@@ -110,7 +110,7 @@ fn additional_image() -> impl Strategy<Value = AdditionalImage> {
             target_repo,
             target_tag,
             platforms,
-            at: Position::default(),
+            at: EntryPosition::default(),
         },
     )
 }
@@ -124,7 +124,7 @@ fn release_channel() -> impl Strategy<Value = ReleaseChannel> {
             max_version: min.map(|patch| semver::Version::new(4, 19, patch)),
             shortest_path,
             full,
-            at: Position::default(),
+            at: EntryPosition::default(),
         },
     )
 }
@@ -145,7 +145,7 @@ fn platform_section() -> impl Strategy<Value = PlatformSection> {
                 platforms,
                 release,
                 kube_virt_container,
-                at: Position::default(),
+                at: EntryPosition::default(),
             }
         },
     )
@@ -169,7 +169,7 @@ fn package() -> impl Strategy<Value = Package> {
             min_version,
             max_version,
             previous_versions,
-            at: Position::default(),
+            at: EntryPosition::default(),
         }
     });
     (text(), any::<bool>(), vec(channel, 0..3)).prop_map(|(name, has_default, mut channels)| {
@@ -182,7 +182,7 @@ fn package() -> impl Strategy<Value = Package> {
             max_version: None,
             previous_versions: None,
             channels,
-            at: Position::default(),
+            at: EntryPosition::default(),
         }
     })
 }
@@ -204,7 +204,7 @@ fn operator() -> impl Strategy<Value = Operator> {
                     target_catalog_source_template: template.map(PathBuf::from),
                     platforms,
                     packages,
-                    at: Position::default(),
+                    at: EntryPosition::default(),
                 }
             },
         )
@@ -223,7 +223,7 @@ fn chart() -> impl Strategy<Value = Chart> {
             values_files: files.into_iter().map(PathBuf::from).collect(),
             values: values.into_iter().map(|(key, value)| (key, value.into())).collect(),
             guess_images,
-            at: Position::default(),
+            at: EntryPosition::default(),
         },
     )
 }
@@ -233,7 +233,7 @@ fn helm() -> impl Strategy<Value = Helm> {
     let repository = (text(), url, vec(chart(), 0..3), any::<bool>()).prop_map(
         |(name, url, charts, newest_only)| {
             let newest_only = newest_only && charts.is_empty();
-            HelmRepository { name, url, charts, newest_only, at: Position::default() }
+            HelmRepository { name, url, charts, newest_only, at: EntryPosition::default() }
         },
     );
     let local =
@@ -241,19 +241,19 @@ fn helm() -> impl Strategy<Value = Helm> {
     (vec(repository, 0..3), vec(local, 0..3)).prop_map(|(repositories, local)| Helm {
         repositories,
         local,
-        at: Position::default(),
+        at: EntryPosition::default(),
     })
 }
 
 fn blocked_image() -> impl Strategy<Value = BlockedImage> {
     text().prop_map(|text| BlockedImage {
         pattern: Regex::new(&regex::escape(&text)).expect("escaped text"),
-        at: Position::default(),
+        at: EntryPosition::default(),
     })
 }
 
 fn configuration() -> impl Strategy<Value = ImageSetConfiguration> {
-    let samples = vec(text().prop_map(|name| Sample { name, at: Position::default() }), 0..3);
+    let samples = vec(text().prop_map(|name| Sample { name, at: EntryPosition::default() }), 0..3);
     (
         of(1..1000u64),
         of(platform_section()),

@@ -96,7 +96,7 @@ impl Blob {
 }
 
 impl Layer {
-    /// Makes a layer of about `size` bytes once, to learn its digest. The
+    /// Makes a layer of about `size` bytes once, to compute its digest. The
     /// content depends on `name` and `size` alone; packing barely shrinks it.
     pub fn generate(name: &str, size: u64, compression: Compression) -> Result<Self> {
         let recipe = Recipe { name: name.into(), size, compression };

@@ -25,7 +25,7 @@ pub(super) struct Call {
     pub(super) route: Route,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
-    /// Whether a range is answered with the whole.
+    /// Whether the response to a range is the whole blob.
     pub(super) ignore_range: bool,
     /// Closes the connection after so many bytes of an upload, and keeps those.
     pub(super) cut_after: Option<u64>,
@@ -39,8 +39,8 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Answers a request. An error means that its body could not be read or
-    /// stored; the connection is of no more use then.
+    /// Handles a request. An error means that its body could not be read or
+    /// stored; the connection is unusable then.
     pub(super) async fn answer(&self, call: &Call, body: Incoming) -> io::Result<PreparedResponse> {
         let reading = matches!(call.method, Method::GET | Method::HEAD);
         Ok(match (&call.route, &call.method) {
@@ -412,7 +412,7 @@ fn deleted(found: bool, code: &str) -> PreparedResponse {
     if found { PreparedResponse::empty(StatusCode::ACCEPTED) } else { unknown(code) }
 }
 
-/// The answer to a path that leads nowhere.
+/// The response to an unknown path.
 pub(super) fn lost(why: Lost) -> PreparedResponse {
     let (status, code) = match why {
         Lost::Nowhere => (StatusCode::NOT_FOUND, "UNSUPPORTED"),

@@ -1,4 +1,4 @@
-//! Who may do what: nothing asked, basic credentials, or bearer tokens from
+//! Who may do what: nothing required, basic credentials, or bearer tokens from
 //! the registry's own token endpoint.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use oci::Repository;
 
 use super::route::{Need, Query, scopes};
 
-/// What the registry asks of its clients.
+/// What the registry requires of its clients.
 #[derive(Debug, Clone, Default)]
 pub enum Auth {
     /// Nothing.
@@ -21,11 +21,11 @@ pub enum Auth {
     None,
     /// These credentials with every request.
     Basic(Credentials),
-    /// A token for every request, got for these credentials from `/token`.
+    /// A token for every request, issued for these credentials by `/token`.
     Bearer(Bearer),
 }
 
-/// A user name and a password. Not shown by `Debug`.
+/// A user name and a password. Not printed by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The user's name.
@@ -72,7 +72,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The value of `WWW-Authenticate` that answers a request without the right to it.
+/// The value of `WWW-Authenticate` in the response to a request without permission.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Challenge(pub(super) String);
 
@@ -84,7 +84,7 @@ struct Token {
     requests_left: Option<u32>,
 }
 
-/// Checks requests and gives out tokens.
+/// Checks requests and issues tokens.
 #[derive(Debug)]
 pub(super) struct Authenticator {
     auth: Auth,

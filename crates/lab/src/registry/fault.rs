@@ -26,24 +26,24 @@ pub struct FaultOn(Fault);
 /// What happens to a request.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Reads the request, answers with this status, these headers and this body, and does nothing
+    /// Reads the request, responds with this status, these headers and this body, and does nothing
     /// else.
     Status(u16, Vec<(String, String)>, String),
-    /// Answers 307 to the same path below this address (`http://127.0.0.1:1234`).
+    /// Redirects with 307 to the same path below this address (`http://127.0.0.1:1234`).
     RedirectTo(String),
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     DropConnection,
     /// Reads this much of the request's body, then closes the connection.
     CutRequestAfter(u64),
     /// Keeps this much of an upload's body, then closes the connection.
     KeepThenCut(u64),
-    /// Waits, then goes on.
+    /// Waits, then continues.
     Delay(Duration),
-    /// Forgets all tokens it gave out, then goes on.
+    /// Invalidates all tokens it issued, then continues.
     ExpireTokensNow,
-    /// Promises the whole body, sends this much, and closes the connection.
+    /// Announces the whole body, sends this much, and closes the connection.
     CutAfter(u64),
-    /// Promises the whole body, sends this much, and then nothing more.
+    /// Announces the whole body, sends this much, and then nothing more.
     StallAfter(u64),
     /// Flips a bit in the first byte of the body.
     WrongBytes,
@@ -55,7 +55,7 @@ pub enum Effect {
     WrongContentType(String),
     /// Sends the body at this pace.
     SlowBytesPerSecond(u64),
-    /// Sends the whole blob with 200 where a range was asked for.
+    /// Sends the whole blob with 200 where a range was requested.
     IgnoreRange,
 }
 

@@ -1,4 +1,4 @@
-//! What was asked of the registry.
+//! The requests to the registry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,29 +7,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, Method};
 use oci::Digest;
 
-/// One request and what became of it.
+/// One request and its result.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The method.
     pub method: Method,
     /// Path and query, as they were sent.
     pub path: String,
-    /// All headers that came with it.
+    /// All its headers.
     pub headers: HeaderMap,
-    /// The status of the answer; 0 when the connection was dropped instead.
+    /// The status of the response; 0 when the connection was dropped instead.
     pub status: u16,
-    /// Bytes of body that were sent back. A cut answer counts what went out.
+    /// Bytes of body that were sent back. Of a cut response, the bytes that were sent count.
     pub sent: u64,
 }
 
 impl Request {
-    /// Whether credentials or a token came with it.
+    /// Whether it has credentials or a token.
     pub fn had_authorization(&self) -> bool {
         self.headers.contains_key(http::header::AUTHORIZATION)
     }
 }
 
-/// The requests so far, in the order they were answered.
+/// The requests so far, in the order of their responses.
 #[derive(Debug, Clone, Default)]
 pub struct Requests(pub Vec<Request>);
 
@@ -44,17 +44,17 @@ impl Requests {
         self.0.iter().filter(move |r| r.method == *method && r.path.contains(part))
     }
 
-    /// How many asked for headers only.
+    /// How many requested headers only.
     pub fn heads(&self) -> usize {
         self.of(&Method::HEAD, "").count()
     }
 
-    /// How many asked for a manifest with its body.
+    /// How many requested a manifest with its body.
     pub fn manifest_gets(&self) -> usize {
         self.of(&Method::GET, "/manifests/").count()
     }
 
-    /// How many asked for this blob.
+    /// How many requested this blob.
     pub fn blob_gets(&self, digest: &Digest) -> usize {
         self.of(&Method::GET, &format!("/blobs/{digest}")).count()
     }
@@ -68,7 +68,7 @@ impl Requests {
             .count()
     }
 
-    /// How many asked to mount this blob from another repository.
+    /// How many requested to mount this blob from another repository.
     pub fn mounts(&self, digest: &Digest) -> usize {
         self.of(&Method::POST, &format!("mount={digest}").replace(':', "%3A")).count()
             + self.of(&Method::POST, &format!("mount={digest}")).count()
@@ -89,7 +89,7 @@ pub(crate) struct Log {
     disturbed: AtomicUsize,
 }
 
-/// A request in flight, until its answer is sent or dropped.
+/// A request in flight, until its response is sent or dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     log: Arc<Log>,

@@ -1,4 +1,4 @@
-//! Answers, and how faults bend them.
+//! Responses, and how faults modify them.
 
 use std::fmt::Display;
 use std::io::{self, SeekFrom};
@@ -28,7 +28,7 @@ const CUT_GRACE: Duration = Duration::from_millis(20);
 
 pub(crate) const DIGEST_HEADER: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// An answer before it is sent.
+/// A response before it is sent.
 #[derive(Debug)]
 pub(crate) struct PreparedResponse {
     pub(crate) status: StatusCode,
@@ -108,8 +108,8 @@ impl PreparedResponse {
         Self { content, ..self }
     }
 
-    /// Turns the answer into a response. The request stays in flight until
-    /// the last piece is gone.
+    /// Turns this into an HTTP response. The request stays in flight until
+    /// the last piece is sent.
     pub(crate) fn send(
         mut self,
         head_only: bool,
@@ -221,7 +221,7 @@ fn paced(pieces: Pieces, rate: u64) -> Pieces {
         .boxed()
 }
 
-/// What goes wrong before there is an answer, or takes its place.
+/// Faults that occur before there is a response, or replace it.
 pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<PreparedResponse> {
     effects.iter().find_map(|effect| match effect {
         Effect::Status(code, headers, body) => {

@@ -19,7 +19,7 @@ pub(super) enum Route {
     Referrers(Repository, Digest),
 }
 
-/// Why a path leads nowhere.
+/// Why a path is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
     Nowhere,
@@ -125,7 +125,7 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The number of entries a page shall have, and the entry it follows.
+    /// The requested number of entries of a page, and the entry it follows.
     pub(super) fn page(&self) -> (Option<usize>, Option<&str>) {
         (self.get("n").and_then(|n| n.parse().ok()), self.get("last"))
     }

@@ -138,7 +138,7 @@ impl Store {
         Ok(Upload { sink, hasher: Hasher::new() })
     }
 
-    /// Begins an upload and returns its name.
+    /// Starts an upload and returns its name.
     pub(super) fn begin(&self) -> io::Result<String> {
         let upload = self.empty_upload()?;
         let mut contents = self.lock();
@@ -277,7 +277,7 @@ impl Store {
         shelf.manifests.values().filter(refers).cloned().collect()
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(super) fn clear(&self) {
         *self.lock() = StoreContents::default();
     }

@@ -1,5 +1,5 @@
 //! Keys that sign releases, held and used by GnuPG: what it signs is what
-//! clusters verify, and it knows nothing of our own reader.
+//! clusters verify, and it is independent of our own reader.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ const MADE: &str = "20200101T000000!";
 /// A moment at which an expiry can still be set.
 const SOON_AFTER: &str = "20200102T000000!";
 
-/// A key pair with its own keyring, which is gone when this is dropped.
+/// A key pair with its own keyring, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct ReleaseKey {
     home: TempDir,
@@ -125,7 +125,7 @@ fn feed(home: &Path, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// GnuPG leaves a process behind that holds the keys; it would end by itself,
-/// some time after its directory is gone.
+/// some time after its directory is removed.
 fn end_agent(home: &Path) {
     let _ = Command::new("gpgconf").arg("--homedir").arg(home).args(["--kill", "all"]).output();
 }

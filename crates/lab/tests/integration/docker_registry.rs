@@ -1,4 +1,4 @@
-//! docker-registry as a child, judged by skopeo.
+//! docker-registry as a child process, checked with skopeo.
 
 use crate::skopeo;
 

@@ -1,4 +1,4 @@
-//! The registry in this process, judged by skopeo and a plain HTTP client.
+//! The registry in this process, checked with skopeo and a plain HTTP client.
 
 use crate::skopeo;
 

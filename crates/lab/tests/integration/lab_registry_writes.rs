@@ -9,7 +9,7 @@ fn registry(behaviour: Behaviour) -> LabRegistry {
     LabRegistry::start(Settings { behaviour, ..Settings::default() }).unwrap()
 }
 
-/// Begins an upload and returns where to put the content.
+/// Starts an upload and returns where to put the content.
 async fn begin(registry: &LabRegistry, query: &str) -> (Response, String) {
     let url = format!("{}/v2/a/x/blobs/uploads/{query}", registry.url());
     let response = Client::new().post(url).header("content-length", 0).send().await.unwrap();

@@ -69,7 +69,7 @@ fn one_connection_gets_its_rate_and_many_share_the_total() {
     let (bytes, took) = fetch(link.address(), 10);
     let many = rate(bytes, took, &Link::DISTANT);
     println!("one connection: {one:.0}, ten: {many:.0} bytes/s");
-    // Never faster than promised. A busy machine makes it slower by any amount.
+    // Never faster than specified. A busy machine makes it slower by any amount.
     assert!(one < 20_400_000.0, "{one}");
     assert!(many < 127_500_000.0, "{many}");
     let traffic = link.traffic();

@@ -39,7 +39,7 @@ fn any_other_file_reboots_and_makes_everything_reboot() {
     let other = "{path: /etc/nmstate/worker-0.yml, contents: {source: 'data:,a'}}";
     assert_eq!(outcome(&files(""), &files(other)), Outcome::Reboot);
     assert_eq!(outcome(&files(""), &files(&format!("{HOST}, {other}"))), Outcome::Reboot);
-    // A name that only begins alike is another folder.
+    // A name that only has the same prefix is another folder.
     let alike = "{path: /etc/nmstate/openshift2/a.yml}";
     assert_eq!(outcome(&files(""), &files(alike)), Outcome::Reboot);
 }
@@ -114,7 +114,7 @@ fn what_only_an_installation_does_is_refused() {
 }
 
 #[test]
-fn the_same_bytes_in_another_encoding_are_told_apart_from_other_contents() {
+fn the_same_bytes_in_another_encoding_are_distinguished_from_other_contents() {
     let path = "/etc/nmstate/openshift/worker-0.yml";
     let old = files(HOST);
     for (new, what) in [
@@ -128,7 +128,7 @@ fn the_same_bytes_in_another_encoding_are_told_apart_from_other_contents() {
 }
 
 #[test]
-fn each_effect_is_said_with_its_reason() {
+fn each_effect_is_reported_with_its_reason() {
     let old = files("");
     let new = config(
         "storage: {files: [{path: /etc/nmstate/openshift/a.yml}, {path: /etc/motd}], links: [{path: /a, target: /b}]}",

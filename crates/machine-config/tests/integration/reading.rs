@@ -122,8 +122,8 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
     for (ignition, expected) in [
         (
             "    ignition: {version: 4.0.0}",
-            "MachineConfig 10-br-ex-worker: Ignition \"4.0.0\" is none of the versions that are \
-             read: 2.x and 3.0.0 to 3.5.0",
+            "MachineConfig 10-br-ex-worker: Ignition \"4.0.0\" is not supported; supported are 2.x \
+             and 3.0.0 to 3.5.0",
         ),
         (
             "    variant: fcos",
@@ -133,7 +133,7 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
         (
             "    ignition: {version: 3.2.0}\n    storage: {files: [{path: /etc/x, mode: 644}]}",
             "MachineConfig 10-br-ex-worker: file 1: /etc/x: mode 644 is octal 1204, and \
-             set-user-id, set-group-id and sticky bits are refused by the machine config operator; \
+             set-user-id, set-group-id and sticky bits are rejected by the machine config operator; \
              if octal 644 was meant, write 420",
         ),
         (
@@ -153,7 +153,7 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
         ("", "expected a MachineConfig, found none; it is empty"),
         (
             "interfaces: []\n",
-            "expected a MachineConfig, found none; its document has no `kind`; is it an NMState document?",
+            "expected a MachineConfig, found none; its document has no `kind`; it may be an NMState document",
         ),
         (
             "kind: Secret\n",

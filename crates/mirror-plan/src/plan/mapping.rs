@@ -31,8 +31,8 @@ impl Plan {
         self.lines(lines, |_| true) + &self.unread(unread)
     }
 
-    /// The lines of images that the far end lacks, and of those in `unread`; `None` if it has them
-    /// all, for then no file is written.
+    /// The lines of images that the destination lacks, and of those in `unread`; `None` if it has
+    /// them all, for then no file is written.
     pub fn missing(&self, lines: Lines, unread: &[(Origin, Destination)]) -> Option<String> {
         let text = self.lines(lines, |image| image.action == Action::Copy);
         let text = text + &self.unread(unread);

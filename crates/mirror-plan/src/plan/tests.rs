@@ -5,7 +5,7 @@ use oci::{MediaType, Tag};
 use super::*;
 use crate::{Attachment, ManifestNode};
 
-/// A far end with these images and this content.
+/// A destination with these images and this content.
 #[derive(Default)]
 struct Contents {
     images: BTreeMap<Destination, Digest>,
@@ -166,7 +166,7 @@ fn the_order_images_are_found_in_does_not_show() {
 }
 
 #[test]
-fn a_manifest_that_lies_about_a_size_does_not_change_anothers() {
+fn a_manifest_with_a_wrong_size_does_not_change_that_of_another() {
     let honest = found("quay.io/a/one:1", image("one", &[("base", 1000)]));
     let liar = found("quay.io/a/two:1", image("two", &[("base", u64::MAX)]));
     let plan = plan(to("r.io"), [honest, liar], &Nothing);

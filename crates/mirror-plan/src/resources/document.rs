@@ -1,4 +1,4 @@
-//! The documents as they are written. Keys stand in alphabetical order, as
+//! The written form of the documents. Keys are in alphabetical order, as
 //! Kubernetes tools write them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
-//! Images of which a run knows what they consist of before it asks for them:
-//! those it makes itself, from others and from documents, and those it read
-//! while collecting. What is new in a made one is in the workspace; the rest
-//! comes from where the image it stands on is.
+//! Images of which a run knows what they consist of before it requests them:
+//! those it builds itself, from others and from documents, and those it read
+//! while collecting. The new content of a built image is in the workspace; the rest
+//! comes from the source of its base image.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// An image that was made.
 #[derive(Debug, Clone)]
-pub(crate) struct MadeImage {
+pub(crate) struct BuiltImage {
     pub(crate) tree: ImageTree,
     pub(crate) base: Base,
 }
@@ -27,7 +27,7 @@ pub(crate) enum Base {
 }
 
 impl Base {
-    /// The same as another process is told.
+    /// The same in the form that is passed to another process.
     pub(crate) fn source(&self) -> ContentSource {
         match self {
             Self::Registry(Location { registry, repository }) => ContentSource::Registry {
@@ -49,18 +49,18 @@ struct LocationFields {
 
 /// All that a run made, and all it read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MadeImages {
-    made: BTreeMap<Origin, MadeImage>,
+pub(crate) struct BuiltImages {
+    made: BTreeMap<Origin, BuiltImage>,
     read: BTreeMap<Origin, (Vec<Platform>, ImageTree)>,
 }
 
-impl MadeImages {
-    pub(crate) fn insert(&mut self, origin: Origin, image: MadeImage) {
+impl BuiltImages {
+    pub(crate) fn insert(&mut self, origin: Origin, image: BuiltImage) {
         self.made.insert(origin, image);
     }
 
-    /// Notes what an image is that was read, as far as its platforms were asked
-    /// for: asked again, its tag might be another image.
+    /// Records an image that was read, with the requested
+    /// platforms: requested again, its tag might be another image.
     pub(crate) fn insert_read(&mut self, wanted: &Wanted, tree: ImageTree) {
         self.read.insert(wanted.origin.clone(), (wanted.platforms.clone(), tree));
     }
@@ -75,7 +75,7 @@ impl MadeImages {
         self.made.iter().map(|(origin, image)| (origin, &image.base))
     }
 
-    pub(crate) fn get(&self, origin: &Origin) -> Option<&MadeImage> {
+    pub(crate) fn get(&self, origin: &Origin) -> Option<&BuiltImage> {
         self.made.get(origin)
     }
 

@@ -6,8 +6,8 @@
 //!                                              └──build──▶ the catalog of just those
 //! ```
 //!
-//! The connected sides ask registries. Mirror to disk keeps each catalog as it is, too: the
-//! disconnected side selects from it again, and goes the same way.
+//! The connected sides send requests to registries. Mirror to disk also keeps each original
+//! catalog: the disconnected side selects from it again with the same steps.
 
 mod build;
 mod carried;
@@ -37,7 +37,7 @@ use oci::{Digest, ImageRef};
 use registry::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::collect::documents::Documents;
 use crate::collect::pairs;
 use crate::collect::releases::Source;
@@ -82,7 +82,7 @@ pub(crate) struct Catalogs {
     /// What the catalogs were when they were read.
     pub(crate) digests: BTreeMap<ImageRef, Digest>,
     #[serde(skip)]
-    pub(crate) made: MadeImages,
+    pub(crate) made: BuiltImages,
     /// What published catalogs offer, by origin.
     #[serde(with = "pairs")]
     pub(crate) offered: BTreeMap<Origin, CatalogContent>,
@@ -107,7 +107,7 @@ struct Entry {
 }
 
 /// Turns the `operators` section of a run's configuration into images. What fails concerns one
-/// catalog, or one package; the rest is there all the same.
+/// catalog, or one package; the rest is collected nevertheless.
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Catalogs {
     let operators = &context.settings.configuration.set.mirror.operators;
     if operators.is_empty() {
@@ -135,7 +135,7 @@ async fn collect_section(
         })
         .buffered(AT_ONCE);
     // A fetch that waits may have been given the turn of a layer which the catalog before it needs
-    // to be unpacked. So fetches go on meanwhile: neither side waits for the other.
+    // to be unpacked. So fetches continue meanwhile: neither side waits for the other.
     let (hand_over, mut ready) = tokio::sync::mpsc::unbounded_channel();
     let fetch_all = async move {
         while let Some(fetched) = fetched.next().await {
@@ -160,7 +160,7 @@ async fn take_fetched(
     (number, operator, fetched): (usize, &Operator, Result<FetchedCatalog, NameError>),
     catalogs: &mut Catalogs,
 ) {
-    let (wish, name, fetched) = match fetched {
+    let (wanted_catalog, name, fetched) = match fetched {
         Ok(fetched) => fetched,
         Err(error) => {
             catalogs.issues.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
@@ -179,7 +179,7 @@ async fn take_fetched(
             catalogs.take(context, (number, operator), taken);
             catalogs.keep(context, signatures);
         }
-        Err(reason) => catalogs.issues.lost.push((wish, name, reason)),
+        Err(reason) => catalogs.issues.lost.push((wanted_catalog, name, reason)),
     }
 }
 
@@ -194,9 +194,9 @@ async fn fetch(
     client: &Client,
     operator: &Operator,
 ) -> Result<FetchedCatalog, NameError> {
-    let wish = wish(operator);
-    let name = Destination::of(&wish)?;
-    let found = find::find(context, source, client, (wish.clone(), name.clone())).await;
+    let wanted_catalog = wanted_catalog(operator);
+    let name = Destination::of(&wanted_catalog)?;
+    let found = find::find(context, source, client, (wanted_catalog.clone(), name.clone())).await;
     let fetched = match found {
         Ok((original, signatures)) => {
             let fetched = taken::fetch(context, source, client, operator, original).await;
@@ -204,11 +204,11 @@ async fn fetch(
         }
         Err(reason) => Err(reason),
     };
-    Ok((wish, name, fetched))
+    Ok((wanted_catalog, name, fetched))
 }
 
 /// The catalog itself, under the name it is published by.
-fn wish(operator: &Operator) -> Wanted {
+fn wanted_catalog(operator: &Operator) -> Wanted {
     Wanted {
         kind: Kind::Catalog,
         origin: lookup::origin(&operator.catalog),
@@ -284,7 +284,7 @@ impl Catalogs {
         }
     }
 
-    /// Keeps a catalog as it is, under a name that no published one has.
+    /// Stores the original catalog under a name that no published one has.
     fn store(&mut self, original: &Found) {
         let mut stored = original.clone();
         let tag = oci::Tag::of_digest(&original.tree.root().digest);

@@ -1,7 +1,7 @@
 //! Helm charts: from the `helm` section of a configuration to the charts and the images they use.
 //!
 //! ```text
-//! section ──repository, local──▶ chart ──render──▶ images ──carried──▶ wanted images
+//! section ──repository, local──▶ chart ──render──▶ images ──transferred──▶ wanted images
 //!                                  └──chart_image──▶ the chart as an image
 //! ```
 //!
@@ -25,14 +25,14 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use helm::discover::{Cause, Options};
 use helm::repository::{ChartVersion, Index, SelectError};
-use image_set::{Helm, HelmRepository, LocalChart, Position};
+use image_set::{EntryPosition, Helm, HelmRepository, LocalChart};
 use mirror_plan::{BlobRef, Destination, Exit, Kind, Origin, Plan, Wanted};
 use oci::{Digest, Platform};
 use registry::Client;
 use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
-use super::built_images::MadeImages;
+use super::built_images::BuiltImages;
 use super::documents::Documents;
 use super::pairs;
 use super::releases::Source;
@@ -70,7 +70,7 @@ pub(crate) struct Charts {
     /// What was selected, for the disconnected side.
     pub(crate) documents: BTreeMap<String, BlobRef>,
     #[serde(skip)]
-    pub(crate) made: MadeImages,
+    pub(crate) made: BuiltImages,
     /// Which version was selected for a chart of a repository, by their places in the section.
     #[serde(with = "pairs")]
     pub(crate) versions: BTreeMap<(usize, usize), String>,
@@ -90,7 +90,7 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
     };
     let work = async {
         match source {
-            Source::Asked(client) => fetch(context, section, client).await,
+            Source::Remote(client) => fetch(context, section, client).await,
             Source::Held(holdings) => read(context, section, holdings).await,
         }
     };
@@ -140,8 +140,8 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
         Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns));
     for (at, repository) in section.repositories.iter().enumerate() {
         let opened = Repository::open(&repository.url, client, &collector);
-        let asked = match opened {
-            Ok(asked) => asked,
+        let remote = match opened {
+            Ok(remote) => remote,
             Err(error) => {
                 let entry = Entry::of_repository(at, repository);
                 charts.failures.push(entry.failure(context, &error));
@@ -149,8 +149,8 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
             }
         };
         match repository.charts.is_empty() {
-            true => charts.take_all(context, (at, repository), &asked, &mut documents).await,
-            false => charts.take_listed(context, (at, repository), &asked, &mut documents).await,
+            true => charts.take_all(context, (at, repository), &remote, &mut documents).await,
+            false => charts.take_listed(context, (at, repository), &remote, &mut documents).await,
         }
     }
     for (at, local) in section.local.iter().enumerate() {
@@ -168,7 +168,7 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
 
 /// A part of the section that selects charts, as messages name it.
 struct Entry<'a> {
-    at: Position,
+    at: EntryPosition,
     name: String,
     place: ChartEntry,
     platforms: &'a [Platform],
@@ -197,20 +197,20 @@ impl<'a> Entry<'a> {
         Self { at: local.chart.at, name, place, platforms }
     }
 
-    fn told(&self, context: &Context, why: &str) -> String {
+    fn describe(&self, context: &Context, why: &str) -> String {
         let file = context.settings.configuration.path.display();
         format!("{file}:{}: {}: {why}", self.at, self.name)
     }
 
     fn failure(&self, context: &Context, error: &impl EngineError) -> Failure {
-        let failure = Failure::new(Exit::HELM, self.told(context, &chain(error)));
+        let failure = Failure::new(Exit::HELM, self.describe(context, &chain(error)));
         failure.with_remedy(error.remedy())
     }
 
     /// A failure of one of several charts that the entry selects.
     fn chart_failure(&self, context: &Context, chart: &str, error: &impl EngineError) -> Failure {
         let why = format!("{chart}: {}", chain(error));
-        Failure::new(Exit::HELM, self.told(context, &why)).with_remedy(error.remedy())
+        Failure::new(Exit::HELM, self.describe(context, &why)).with_remedy(error.remedy())
     }
 }
 
@@ -292,7 +292,7 @@ impl Charts {
         &mut self,
         context: &Context,
         (at, repository): (usize, &HelmRepository),
-        asked: &Repository<'_>,
+        remote: &Repository<'_>,
         documents: &mut Documents,
     ) {
         let mut listed: Option<Result<Index, Arc<RepositoryError>>> = None;
@@ -303,7 +303,7 @@ impl Charts {
                 let by_chart = repository.url.starts_with("oci://");
                 let known = match listed.take() {
                     Some(known) if !by_chart => known,
-                    _ => asked.index(Some(&chart.name)).await.map_err(Arc::new),
+                    _ => remote.index(Some(&chart.name)).await.map_err(Arc::new),
                 };
                 let index = match listed.insert(known) {
                     Ok(index) => &*index,
@@ -311,11 +311,11 @@ impl Charts {
                 };
                 for skipped in index.skipped.iter().filter(|skipped| skipped.chart == chart.name) {
                     let why = format!("an entry of index.yaml is skipped: {}", skipped.reason);
-                    context.warn(entry.told(context, &why));
+                    context.warn(entry.describe(context, &why));
                 }
                 let version = index.select(&chart.name, chart.version.as_deref())?;
                 let fetched =
-                    asked.fetch(version, |version| chart_image::kept(context, version)).await?;
+                    remote.fetch(version, |version| chart_image::kept(context, version)).await?;
                 Ok((version.metadata.version.clone(), fetched, Search::of(chart)?))
             };
             let (version, fetched, search) = match selected.await {
@@ -339,22 +339,22 @@ impl Charts {
         &mut self,
         context: &Context,
         (at, repository): (usize, &HelmRepository),
-        asked: &Repository<'_>,
+        remote: &Repository<'_>,
         documents: &mut Documents,
     ) {
         let entry = Entry::of_repository(at, repository);
-        let index = match asked.index(None).await {
+        let index = match remote.index(None).await {
             Ok(index) => index,
             Err(error) => return self.failures.push(entry.failure(context, &error)),
         };
         for skipped in &index.skipped {
             let why =
                 format!("index.yaml: an entry of {} is skipped: {}", skipped.chart, skipped.reason);
-            context.warn(entry.told(context, &why));
+            context.warn(entry.describe(context, &why));
         }
         let versions = all_versions(&index, repository.newest_only);
         if !repository.newest_only {
-            context.warn(entry.told(
+            context.warn(entry.describe(
                 context,
                 &format!(
                     "no charts are named, so that all {} versions of {} charts are mirrored with their images; name `charts`, or set `newestOnly: true`",
@@ -366,7 +366,7 @@ impl Charts {
         let search = Search::with_defaults();
         let fetched = stream::iter(versions).map(|version| async move {
             let held = |version: &ChartVersion| chart_image::kept(context, version);
-            (version, asked.fetch(version, held).await)
+            (version, remote.fetch(version, held).await)
         });
         let mut fetched = fetched.buffered(AT_ONCE);
         let mut found = Vec::new();
@@ -430,11 +430,11 @@ impl Charts {
             let why = format!("{name} {version}: {problem}");
             match &problem.cause {
                 // Text that is not an image cannot be pulled, either.
-                Cause::NotAnImage { .. } => context.warn(entry.told(context, &why)),
+                Cause::NotAnImage { .. } => context.warn(entry.describe(context, &why)),
                 cause if cause.hides_images() => {
-                    self.failures.push(Failure::new(Exit::HELM, entry.told(context, &why)));
+                    self.failures.push(Failure::new(Exit::HELM, entry.describe(context, &why)));
                 }
-                _ => context.warn(entry.told(context, &why)),
+                _ => context.warn(entry.describe(context, &why)),
             }
         }
         if !search.guess_images && !discovery.candidates.is_empty() {
@@ -444,7 +444,7 @@ impl Charts {
                 "{name} {version}: values look like images that no template uses, and are not mirrored without `guessImages: true`: {}",
                 images.join(", ")
             );
-            self.notes.push(entry.told(context, &why));
+            self.notes.push(entry.describe(context, &why));
         }
         let mut images = render::images(&discovery, search.guess_images);
         if let Some(program) = &context.settings.helm_program {
@@ -459,19 +459,19 @@ impl Charts {
                             "{name} {version}: only {} finds the image {image}, which is mirrored, too",
                             program.display()
                         );
-                        context.warn(entry.told(context, &why));
+                        context.warn(entry.describe(context, &why));
                     }
                     for image in difference.only_ours {
                         let why = format!(
                             "{name} {version}: {} does not find the image {image}, which is mirrored",
                             program.display()
                         );
-                        context.warn(entry.told(context, &why));
+                        context.warn(entry.describe(context, &why));
                     }
                 }
                 Err(error) => {
                     let why = format!("{name} {version}: {}: {}", program.display(), chain(&error));
-                    context.warn(entry.told(context, &why));
+                    context.warn(entry.describe(context, &why));
                 }
             }
         }
@@ -542,7 +542,7 @@ pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
     let why = format!(
         "the `helm` section selects {charts} charts with {images} images, {size} MiB in total, because it names no charts of this repository"
     );
-    context.warn(Entry::of_repository(at, repository).told(context, &why));
+    context.warn(Entry::of_repository(at, repository).describe(context, &why));
 }
 
 /// Versions of all charts that can be installed. Library charts cannot.
@@ -562,7 +562,7 @@ fn all_versions(index: &Index, newest_only: bool) -> Vec<&ChartVersion> {
     all
 }
 
-/// What the configuration says about a chart on this machine must be true.
+/// Checks that a chart on this machine has the name and version of the configuration.
 fn check_local(
     context: &Context,
     entry: &Entry<'_>,
@@ -573,7 +573,7 @@ fn check_local(
     if metadata.name != local.chart.name {
         let (expected, found) = (&local.chart.name, &metadata.name);
         let why = format!("expected the name {expected:?}, found {found:?}, which is used");
-        context.warn(entry.told(context, &why));
+        context.warn(entry.describe(context, &why));
     }
     let Some(wanted) = &local.chart.version else { return Ok(()) };
     let constraint = helm::version::Constraint::parse(wanted)?;

@@ -1,5 +1,5 @@
-//! Documents on their way into the workspace: what images were selected by, and signatures. Archives
-//! include them.
+//! Documents that a run stores in the workspace: those that images were selected by, and
+//! signatures. Archives include them.
 
 use std::collections::BTreeMap;
 

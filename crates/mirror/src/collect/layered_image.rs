@@ -13,7 +13,7 @@ pub(crate) struct NewLayer {
     pub(crate) diff_id: Digest,
     /// What the image runs now.
     pub(crate) command: Vec<String>,
-    /// For those who ask where the layer comes from.
+    /// States in the history of the image where the layer comes from.
     pub(crate) made_by: String,
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_cannot_be_built_on() {
+    fn what_is_not_an_image_cannot_be_built_on() {
         let (base, config) = base(MediaType::OCI_MANIFEST);
         for wrong in
             [&b"{}"[..], b"[]", b"no JSON", br#"{"rootfs":{"diff_ids":3}}"#, br#"{"config":3}"#]

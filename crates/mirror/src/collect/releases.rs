@@ -5,9 +5,9 @@
 //! section ──graphs──▶ chosen releases ──signatures──▶ payloads to trust ──contents──▶ wanted images
 //! ```
 //!
-//! The connected sides ask the update service, the store of signatures and the
-//! registry; what these respond is kept as documents. The disconnected side
-//! reads those and goes the same way.
+//! The connected sides send requests to the update service, the store of signatures and the
+//! registry; their responses are kept as documents. The disconnected side
+//! reads those and takes the same steps.
 
 mod choose;
 mod contents;
@@ -31,7 +31,7 @@ use registry::Client;
 use serde::{Deserialize, Serialize};
 use workspace::{Holdings, JournalEvent};
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::collect::documents::Documents;
 use crate::context::Context;
 use crate::error_chain::chain;
@@ -48,14 +48,14 @@ use open::{OpenError, Opened, Opener, Reader};
 pub(crate) use graph_image::origin as graph_image_origin;
 pub use lookup::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 
-/// Releases opened at once. Each waits for a few small answers and one layer.
+/// Releases opened at once. Each waits for a few small responses and one layer.
 const AT_ONCE: usize = 6;
 
 /// Where releases are looked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// The update service, the store of signatures, registries.
-    Asked(&'a Client),
+    Remote(&'a Client),
     /// Archives and workspaces; no request is sent.
     Held(&'a Holdings),
 }
@@ -76,7 +76,7 @@ pub(crate) struct Releases {
     /// What the selection was made by.
     pub(crate) documents: BTreeMap<String, BlobRef>,
     #[serde(skip)]
-    pub(crate) made: MadeImages,
+    pub(crate) made: BuiltImages,
     /// The signatures of payloads, for the cluster to check.
     signatures: BTreeMap<Digest, Vec<SignatureBytes>>,
     /// What images are called inside their release.
@@ -114,7 +114,7 @@ impl TryFrom<String> for SignatureBytes {
 }
 
 /// Turns the `platform` section of a run's configuration into images. What
-/// fails concerns one release, or one channel; the rest is there all the same.
+/// fails concerns one release, or one channel; the rest is collected nevertheless.
 pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Releases {
     let Some(section) = &context.settings.configuration.set.mirror.platform else {
         return Releases::default();
@@ -138,7 +138,7 @@ async fn collect_section(
     chosen.warnings.into_iter().for_each(|warning| context.warn(warning));
     let collector;
     let reader = match source {
-        Source::Asked(client) => {
+        Source::Remote(client) => {
             collector = self::collector(context, client);
             Reader::Registry { client, collector: &collector }
         }
@@ -162,7 +162,7 @@ async fn collect_section(
                 }
                 releases.take(context, opened, &mut documents);
             }
-            Err(error) => releases.lose(&chosen, &error),
+            Err(error) => releases.record_failure(&chosen, &error),
         }
     }
     if section.graph {
@@ -170,7 +170,7 @@ async fn collect_section(
             Ok(Some(made)) => releases.made.insert(graph_image::origin(), made),
             Ok(None) => {}
             Err(error) => {
-                let message = format!("making the image of the update graph: {}", chain(&error));
+                let message = format!("building the image of the update graph: {}", chain(&error));
                 let failure = Failure::new(Exit::RELEASE, message);
                 releases.failures.push(failure.with_remedy(error.remedy()));
             }
@@ -180,10 +180,10 @@ async fn collect_section(
             releases.wanted.push(graph_image::wanted());
         }
     }
-    // What was carried stays as it came: saved again it would look newer than
+    // Transferred documents are not saved again: they would appear newer than
     // an archive that was made later and arrives later.
     let saved = match source {
-        Source::Asked(_) => documents.save(context),
+        Source::Remote(_) => documents.save(context),
         // Nothing was kept before: it comes from oc-mirror v2.
         Source::Held(_) if context.settings.migrate_from.is_some() => documents.save(context),
         Source::Held(_) => Ok(BTreeMap::new()),
@@ -225,8 +225,8 @@ impl Releases {
         self.wanted.extend(opened.wanted);
     }
 
-    fn lose(&mut self, chosen: &Chosen, error: &OpenError) {
-        let told = chosen.told(&chain(error));
+    fn record_failure(&mut self, chosen: &Chosen, error: &OpenError) {
+        let reason_text = chosen.describe(&chain(error));
         let wanted = Wanted {
             kind: Kind::ReleasePayload,
             origin: Origin::Registry(chosen.payload.clone()),
@@ -235,9 +235,9 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, Reason::new(told, error.remedy()))),
+            Ok(name) => self.lost.push((wanted, name, Reason::new(reason_text, error.remedy()))),
             Err(unnamed) => {
-                let message = format!("{told}: {}", chain(&unnamed));
+                let message = format!("{reason_text}: {}", chain(&unnamed));
                 self.failures.push(Failure::new(Exit::RELEASE, message));
             }
         }

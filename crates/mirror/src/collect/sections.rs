@@ -9,7 +9,7 @@ use registry::Client;
 use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::collect::catalogs::{self, Catalogs};
 use crate::collect::charts::{self, Charts};
 use crate::collect::releases::{self, Releases, Source};
@@ -28,11 +28,11 @@ pub(crate) struct Sections {
     pub(crate) catalogs: Catalogs,
     pub(crate) charts: Charts,
     #[serde(skip)]
-    pub(crate) made: MadeImages,
+    pub(crate) made: BuiltImages,
 }
 
 /// Turns the sections into images. What fails concerns one release, or one
-/// catalog; the rest is there all the same. `client` is for those who check
+/// catalog; the rest is collected nevertheless. `client` is for those who check
 /// signatures.
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
     let (mut releases, mut catalogs, mut charts) = tokio::join!(
@@ -89,7 +89,7 @@ impl Sections {
         }
     }
 
-    /// Lays out what arrived in the workspace, as people look for it.
+    /// Lays out what arrived in the workspace, as users search for it.
     pub(crate) fn lay_out(&self, context: &Context, plan: &Plan, outcomes: &[Outcome]) {
         self.releases.lay_out(context, plan, outcomes);
         self.catalogs.lay_out(context, plan, outcomes);
@@ -99,11 +99,11 @@ impl Sections {
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[MirroredImage],
+        mirrored: &[MirroredImage],
         options: &ResourceOptions,
     ) -> Result<Vec<(String, String)>, GeneratedError> {
-        let mut files = self.releases.resources(context, placed)?;
-        files.extend(self.catalogs.resources(context, placed, options)?);
+        let mut files = self.releases.resources(context, mirrored)?;
+        files.extend(self.catalogs.resources(context, mirrored, options)?);
         Ok(files)
     }
 }

@@ -27,7 +27,7 @@ const FEW_TAGS: usize = 50;
 /// How often a repository is read again because tags were moved while it was deleted from.
 const MAX_OBSERVATIONS: usize = 5;
 
-/// A deletion under way.
+/// A deletion in progress.
 pub(crate) struct Executor<'a> {
     deletion: &'a Deletion,
     kinds: BTreeMap<Destination, Kind>,
@@ -35,7 +35,7 @@ pub(crate) struct Executor<'a> {
     pub(crate) pushed: Pushed,
     run: Option<&'a Run>,
     pub(crate) report: DeleteReport,
-    /// What is gone from the target.
+    /// What was deleted from the target.
     deleted: BTreeSet<Destination>,
     /// Tags that the registry cannot delete alone.
     undeletable: usize,
@@ -116,7 +116,9 @@ impl<'a> Executor<'a> {
                 Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
                 Err(error) => {
                     let why = chain(&error);
-                    self.report.warnings.push(format!("finding out what {registry} is: {why}"));
+                    self.report
+                        .warnings
+                        .push(format!("determining the product behind {registry}: {why}"));
                 }
             }
         }
@@ -170,7 +172,7 @@ impl<'a> Executor<'a> {
                 self.report.files.push(undo.path);
                 for place in undo.lost {
                     self.report.warnings.push(format!(
-                        "the undo file cannot mirror {place} back: mirror with its configuration again"
+                        "the undo file cannot mirror {place} again: mirror with its configuration again"
                     ));
                 }
                 true
@@ -258,7 +260,7 @@ impl<'a> Executor<'a> {
             // A tag was moved: what it names now must be known before anything else is deleted.
             comparison = Comparison::Now;
         }
-        let message = format!("tags of {}/{repository} change all the time", performer.registry);
+        let message = format!("tags of {}/{repository} keep changing", performer.registry);
         self.stop(repository, &requested, &message)
     }
 
@@ -327,7 +329,8 @@ impl<'a> Executor<'a> {
     }
 
     /// Finds tags that were moved to another manifest between the comparison and the deletion of
-    /// the former manifest. Such a tag keeps what it names; the report must not say otherwise.
+    /// the former manifest. Such a tag keeps its new manifest; the report must not list it as
+    /// deleted.
     async fn report_moved_tags(
         &mut self,
         performer: &Performer<'_>,
@@ -358,7 +361,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Records which manifests of images that are not on record are about to be deleted: when
-    /// their index or subject is gone, nothing leads to them any more.
+    /// their index or subject is deleted, nothing leads to them any more.
     fn note_unfinished(
         &mut self,
         repository: &Repository,
@@ -434,11 +437,11 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Whether every tag is compared once more right before its manifest is deleted. Where many
+    /// Whether every tag is compared again right before its manifest is deleted. Where many
     /// tags are deleted, that may take no more than two requests per tag of the repository; if it
-    /// would, most of the repository goes, and the comparison of all tags before the first deletion
-    /// has to do. Either way a tag that is moved in between keeps its new manifest, because
-    /// manifests are deleted by digest.
+    /// would, most of the repository is deleted, and the comparison of all tags before the first
+    /// deletion has to suffice. In both cases a tag that is moved in between keeps its new
+    /// manifest, because manifests are deleted by digest.
     fn leave_room_for_comparisons(&self) -> bool {
         let deleted = self.plan.steps.iter().map(|step| match step {
             Step::Manifest { tags, .. } => tags.len(),

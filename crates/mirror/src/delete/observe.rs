@@ -105,7 +105,7 @@ pub(crate) async fn observe(
         let place = Destination { repository: repository.clone(), tag: tag.clone() };
         let now = state.tags.get(tag).copied();
         match record.tree(&place) {
-            // Also for what is gone: an interrupted deletion may have left its parts.
+            // Also for what no longer exists: an interrupted deletion may have left its parts.
             Some(tree) if now.is_none_or(|now| now == tree.root().digest) => {
                 add_tree(&mut state, tree);
                 subjects.extend(now);
@@ -147,7 +147,7 @@ async fn referrers(
     Ok((subject, listed.into_iter().flatten().map(|referrer| referrer.digest).collect()))
 }
 
-/// An observation under way.
+/// An observation in progress.
 struct Observation<'a> {
     state: RepositoryState,
     /// The images on record, by the digests of their roots.
@@ -159,7 +159,7 @@ struct Observation<'a> {
 impl Observation<'_> {
     fn add_tags(&mut self, heads: Vec<(Tag, Option<registry::Found>)>) {
         for (tag, found) in heads {
-            // One that was deleted meanwhile is gone.
+            // One that was deleted meanwhile is absent.
             let Some(found) = found else { continue };
             self.state.tags.insert(tag, found.digest);
             match self.known.get(&found.digest) {

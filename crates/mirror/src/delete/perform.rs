@@ -86,7 +86,7 @@ impl Performer<'_> {
     }
 
     /// Deletes a tag whose manifest stays. The first time it is checked that the registry leaves
-    /// the manifest alone; if not, it is put back.
+    /// the manifest alone; if not, it is restored.
     async fn delete_tag(
         &mut self,
         repository: &Repository,

@@ -1,4 +1,4 @@
-//! The first phase: what would be deleted, from the record of the target and what was carried over.
+//! The first phase: what would be deleted, from the record of the target and transferred content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ async fn plan_here(
         }
     };
     // With a record, what is not on it was not pushed from here. Without one, as after an import,
-    // an image that has the digest which is carried here is taken for ours.
+    // an image that has the digest of the transferred one counts as pushed from here.
     if !record.images.is_empty() {
         for (place, image) in &mut images {
             if !record.images.contains_key(place) {
@@ -180,7 +180,7 @@ async fn plan_here(
     Ok(PlannedDeletion { list, reasons, choice, catalogs, failures })
 }
 
-/// A mistyped name must not look as if it had been ignored.
+/// A mistyped name must not appear to be ignored.
 fn check_ignored(record: &TargetRecord, ignored: &[PathBuf]) -> Result<(), Vec<Failure>> {
     let is_unknown =
         |path: &&PathBuf| !record.configurations.contains_key(&configuration_name(path));

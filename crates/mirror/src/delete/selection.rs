@@ -1,4 +1,4 @@
-//! What a configuration selects, from what was carried over: graphs, catalogs and payloads in a
+//! What a configuration selects, from transferred content: graphs, catalogs and payloads in a
 //! workspace or in archives. No registry is contacted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use crate::settings::{Configuration, DryRun, Settings};
 /// What a configuration selects.
 #[derive(Debug, Default)]
 pub(crate) struct Offline {
-    /// With the digest that is carried for each, where there is one.
+    /// With the transferred digest of each, if there is one.
     pub(crate) images: BTreeMap<Destination, (Wanted, Option<Digest>)>,
     pub(crate) catalogs: Vec<CatalogContent>,
     /// What could not be selected.
@@ -73,7 +73,7 @@ pub(crate) async fn select(
     Ok(selected)
 }
 
-/// All that is at hand, also what is not complete: nothing is pushed.
+/// All available content, also what is not complete: nothing is pushed.
 pub(crate) fn holdings(context: &Context) -> Result<Holdings, Vec<Failure>> {
     let workspace = context.workspace.clone();
     let archives = match Archives::open(workspace.root()) {

@@ -14,7 +14,7 @@ use workspace::{DiskError, Holdings, Workspace};
 use super::execute::{Deletion, place, tag_of};
 use crate::collect::charts;
 
-const HEAD: &str = "# Mirrors back what this deletion removed: oc-mirror -c THIS_FILE ...\n";
+const HEAD: &str = "# Mirrors again what this deletion removed: oc-mirror -c THIS_FILE ...\n";
 
 /// What was written.
 pub(crate) struct UndoFile {

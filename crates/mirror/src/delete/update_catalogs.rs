@@ -138,7 +138,7 @@ async fn replace(
     let bound =
         bind(context, &route, Mode::DiskToMirror, found, crate::plan::presence::Heads::default())
             .await?;
-    // The new catalog stands on the layers of the old one, which the target has.
+    // The new catalog is based on the layers of the old one, which the target has.
     let mut inspected = Inspected::default();
     for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
         let blobs = bound.plan.tree(image).blobs().into_keys();

@@ -15,13 +15,13 @@ use super::registry_tree::{CollectError, Collector};
 
 /// What cosign appends to `sha256-<hex>`.
 const SUFFIXES: [&str; 3] = ["sig", "att", "sbom"];
-/// Pages of a tag list that are read before asking for each tag instead.
+/// Pages of a tag list that are read before each tag is requested instead.
 const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 /// Manifests whose attachments are looked for at once.
 const AT_ONCE: usize = 8;
 
-/// Tags a repository has, as far as attachments are concerned. Asked for once
-/// per repository: a list costs one request, asking for tags of each manifest three.
+/// Tags a repository has, as far as attachments are concerned. Requested once
+/// per repository: a list takes one request, the tags of each manifest three.
 #[derive(Debug, Default)]
 pub(super) struct KnownTags {
     repositories: Mutex<BTreeMap<Location, Arc<OnceCell<TagList>>>>,
@@ -31,7 +31,7 @@ pub(super) struct KnownTags {
 enum TagList {
     /// All tags that start with `sha256-`.
     All(BTreeSet<Tag>),
-    /// The list is too long, or not to be had: ask for each.
+    /// The list is too long, or unavailable: each tag is requested.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ impl Collector {
                 let attached = |tag: &Tag| tag.as_str().starts_with("sha256-");
                 TagList::All(list.tags.into_iter().filter(attached).collect())
             }
-            // A registry may forbid listing and still answer for each tag.
+            // A registry may forbid listing and still respond for each tag.
             Ok(_) | Err(_) => TagList::Unknown,
         }
     }
@@ -102,7 +102,7 @@ impl Collector {
             }
         }
         for referrer in self.referrers(image, repository, tags, subject).await? {
-            // What stands under a cosign tag is already taken.
+            // What has a cosign tag is already included.
             if found.iter().any(|a| a.manifests[0].digest == referrer.digest) {
                 continue;
             }

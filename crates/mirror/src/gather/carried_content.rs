@@ -1,15 +1,15 @@
-//! What the disconnected side has at hand: archives, a workspace, or both.
+//! Content on the disconnected side: archives, a workspace, or both.
 
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use mirror_plan::{Destination, Exit, Found, ImageRecord, ImageTree, NameError, Origin, Wanted};
 use oci::{Digest, ImageRef};
-use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
+use workspace::archive::{ArchiveFinding, ArchiveSeverity, ArchiveStatus, Archives, OpenError};
 use workspace::distribution::{Cache, Distribution, DistributionError, TarFiles};
 use workspace::{DiskError, Holdings, RecordError, RunStatus, Workspace};
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::fault::{EngineError, Fault};
@@ -22,13 +22,13 @@ use crate::transfer::supply::held_manifest;
 /// Blobs that are checked at once: hashing keeps a core busy each.
 const CHECKED_AT_ONCE: usize = 4;
 
-/// Why content that was carried over cannot be used.
+/// Why transferred content cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarriedError {
     /// With the images of the same repository that are here.
     #[error("{0}")]
     Absent(String),
-    #[error("it is gone")]
+    #[error("it no longer exists")]
     Gone,
     #[error("reading it")]
     Read(#[source] std::io::Error),
@@ -59,12 +59,12 @@ impl EngineError for CarriedError {
 /// Which archives are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The newest, and those that no earlier run has seen.
+    /// The newest, and those that no earlier run has read.
     Newest,
     All,
 }
 
-/// Opens what is there. Nothing is pushed from a run that was interrupted or
+/// Opens the existing content. Nothing is pushed from a run that was interrupted or
 /// from a damaged archive unless that is requested.
 pub(crate) fn open(context: &Context, extent: Extent) -> Result<Holdings, Vec<Failure>> {
     let workspace = &context.workspace;
@@ -202,7 +202,7 @@ fn missing_chunks(archives: &[std::path::PathBuf]) -> Vec<std::path::PathBuf> {
     absent.map(|number| folder.join(format!("mirror_{number:06}.tar"))).take(10).collect()
 }
 
-/// Version 1 of oc-mirror names its archives in another way.
+/// Version 1 of oc-mirror names its archives differently.
 fn version_1_archive(directory: &std::path::Path) -> Option<Failure> {
     let entries = std::fs::read_dir(directory).ok()?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -222,19 +222,19 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     let mut failures = Vec::new();
     for finding in archives.findings() {
         match finding.severity() {
-            // A chunk whose first bytes are damaged looks the same, and without
+            // A chunk whose first bytes are damaged cannot be distinguished from that, and without
             // it older content would be pushed as if it were the newest.
-            Severity::Note
-                if matches!(finding, Finding::Foreign { .. })
+            ArchiveSeverity::Note
+                if matches!(finding, ArchiveFinding::Foreign { .. })
                     && !context.settings.allow_incomplete =>
             {
                 let hint = "copy it again if it is a damaged archive, move it elsewhere if it is something else, or push without it with --allow-incomplete";
                 failures.push(Failure::new(Exit::GENERIC, finding.to_string()).with_hint(hint));
             }
-            Severity::Note if matches!(finding, Finding::OcMirrorV2 { .. }) => {}
-            Severity::Note => context.warn(finding.to_string()),
+            ArchiveSeverity::Note if matches!(finding, ArchiveFinding::OcMirrorV2 { .. }) => {}
+            ArchiveSeverity::Note => context.warn(finding.to_string()),
             // Missing chunks matter when a blob of theirs is needed; then it is named.
-            Severity::Incomplete if archives.indexes().count() > 0 => {
+            ArchiveSeverity::Incomplete if archives.indexes().count() > 0 => {
                 context.warn(finding.to_string());
             }
             _ if context.settings.allow_incomplete => context.warn(finding.to_string()),
@@ -256,7 +256,7 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
         if context.settings.allow_incomplete {
             context.warn(message);
         } else {
-            let hint = "bring the archive of the run that continues it, or push what is there with --allow-incomplete";
+            let hint = "bring the archive of the run that continues it, or push what is available with --allow-incomplete";
             failures.push(Failure::new(Exit::GENERIC, message).with_hint(hint));
         }
     }
@@ -277,7 +277,7 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     }
     let is_empty = archives.indexes().count() == 0 && archives.of_oc_mirror_v2().is_empty();
     if failures.is_empty() && is_empty {
-        let foreign = archives.findings().iter().map(Finding::to_string).collect::<Vec<_>>();
+        let foreign = archives.findings().iter().map(ArchiveFinding::to_string).collect::<Vec<_>>();
         failures.push(Failure::new(Exit::GENERIC, foreign.join("; ")));
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
@@ -299,8 +299,7 @@ fn check_workspace(
         {
             let what = if status == RunStatus::Paused { "paused" } else { "interrupted" };
             let message = format!("run {number} of this workspace was {what}");
-            let hint =
-                "finish it on the connected side, or push what is there with --allow-incomplete";
+            let hint = "finish it on the connected side, or push what is available with --allow-incomplete";
             Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])
         }
         RunStatus::Partial if !archived => {
@@ -316,11 +315,11 @@ fn check_workspace(
     }
 }
 
-/// Finds the wanted images in what is at hand, those in `made` included. Sends no request.
+/// Finds the wanted images in the available content, those in `made` included. Sends no request.
 pub(crate) fn find(
     holdings: &Holdings,
     named: Vec<(Wanted, Destination)>,
-    made: &MadeImages,
+    made: &BuiltImages,
 ) -> Gathered {
     let mut all: Option<Vec<ImageRecord>> = None;
     let mut gathered = Gathered::default();

@@ -33,7 +33,7 @@ impl Collector {
         platforms: &[Platform],
     ) -> Result<Instance, CollectError> {
         let mut at = image.clone();
-        // A list may list a list; more levels are not intended by anyone.
+        // A list may list a list; no known tool writes more levels.
         for _ in 0..3 {
             let raw = self.manifest(&at).await?;
             let raw = raw.ok_or_else(|| CollectError::Absent(at.clone()))?;
@@ -87,8 +87,8 @@ impl Collector {
         let mut partial = store.begin(&blob.digest, blob.size)?;
         if partial.offset() < blob.size {
             let from = Location::from(image);
-            let asked = Blob { digest: blob.digest, size: blob.size };
-            let stream = self.client.blob(&from, asked, partial.offset()).await?.into_stream();
+            let requested = Blob { digest: blob.digest, size: blob.size };
+            let stream = self.client.blob(&from, requested, partial.offset()).await?.into_stream();
             futures_util::pin_mut!(stream);
             while let Some(piece) = stream.try_next().await? {
                 partial.write(&piece)?;
@@ -101,8 +101,8 @@ impl Collector {
     async fn fetch_aside(&self, image: &ImageRef, blob: BlobRef) -> Result<File, CollectError> {
         let io = |source| CollectError::Aside { digest: blob.digest, source };
         let mut file = tempfile::tempfile().map_err(io)?;
-        let asked = Blob { digest: blob.digest, size: blob.size };
-        let stream = self.client.blob(&Location::from(image), asked, 0).await?.into_stream();
+        let requested = Blob { digest: blob.digest, size: blob.size };
+        let stream = self.client.blob(&Location::from(image), requested, 0).await?.into_stream();
         let body = Box::pin(stream.map_err(BodyError::from));
         let mut body = verified(blob.digest, body);
         while let Some(piece) = body.try_next().await.map_err(CollectError::Body)? {

@@ -1,4 +1,4 @@
-//! The part of a held image that a configuration asks for.
+//! The part of a held image that a configuration selects.
 
 use std::collections::BTreeSet;
 

@@ -144,7 +144,7 @@ pub(crate) async fn complete(context: &Context, client: &Client, found: Vec<Foun
         }
     }
     drop(completed);
-    gathered.leave_behind(context.settings.attachments);
+    gathered.remove_attachments(context.settings.attachments);
     gathered
 }
 

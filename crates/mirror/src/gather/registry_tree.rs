@@ -48,15 +48,15 @@ pub enum CollectError {
     Platform(#[from] NoInstance),
     #[error(transparent)]
     Registry(#[from] registry::Error),
-    #[error("{0} is made by this program, and this run did not make it")]
-    NotMade(Box<Origin>),
+    #[error("{0} is built by this program, and this run did not build it")]
+    NotBuilt(Box<Origin>),
     #[error("keeping a manifest or a layer")]
     Store(#[from] BlobError),
     #[error(transparent)]
     Disk(#[from] DiskError),
     #[error("fetching a layer")]
     Body(#[source] BodyError),
-    #[error("keeping {digest} for the moment")]
+    #[error("storing {digest} temporarily")]
     Aside { digest: Digest, source: std::io::Error },
     #[error("{digest} has {size} bytes, expected at most {limit}")]
     LargeBlob { digest: Digest, size: u64, limit: u64 },
@@ -77,7 +77,7 @@ impl EngineError for CollectError {
             // The configuration selects a platform that the image does not have.
             Self::Platform(_) => Fault::Configuration,
             Self::Registry(error) => Fault::of_source(error),
-            Self::NotMade(_) => Fault::NotHeld,
+            Self::NotBuilt(_) => Fault::NotHeld,
             Self::Store(error) => Fault::of_store(error),
             Self::Disk(_) | Self::Aside { .. } => Fault::Disk,
         }
@@ -266,7 +266,7 @@ impl Collector {
     }
 }
 
-/// A manifest on the way down from the root.
+/// A manifest below the root.
 enum Child {
     /// It was read already.
     Root(RawManifest),

@@ -1,4 +1,4 @@
-//! Which manifests of an index a wish for platforms selects. Pure.
+//! Which manifests of an index a list of platforms selects. Pure.
 
 use oci::{Descriptor, Digest, Manifest, Platform};
 
@@ -19,7 +19,7 @@ pub struct NoInstance {
     pub(crate) has: String,
 }
 
-/// Selects from what `manifest` lists. One that is no list has nothing to
+/// Selects from what `manifest` lists. An image manifest has nothing to
 /// select from, and is taken whatever its platform.
 pub(crate) fn select_from<'a>(
     manifest: &'a Manifest,
@@ -31,8 +31,8 @@ pub(crate) fn select_from<'a>(
     }
 }
 
-/// Selects from `children`. No wish takes everything; a wish that nothing
-/// fulfils is an error, as an empty list would look like success.
+/// Selects from `children`. No platforms select everything; a platform that nothing
+/// matches is an error, as an empty list would appear to be success.
 fn select<'a>(
     children: &'a [Descriptor],
     wishes: &[Platform],
@@ -53,7 +53,7 @@ fn select<'a>(
     let chosen = |child: &Descriptor| wishes.iter().any(|wish| fulfils(wish, child));
     let kept: Vec<String> =
         children.iter().filter(|c| chosen(c)).map(|c| c.digest.to_string()).collect();
-    // An attestation stands in the list under no real platform; it goes where its image goes.
+    // An attestation is listed without a real platform; it is selected with its image.
     let about_kept =
         |child: &Descriptor| child.annotations.get(ABOUT).is_some_and(|about| kept.contains(about));
     let (taken, rest): (Vec<_>, Vec<_>) =
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_no_list_is_taken_whatever_its_platform() {
+    fn an_image_that_is_not_a_list_is_taken_whatever_its_platform() {
         let about = oci::About::default();
         let image = Manifest::Image { config: child("a", None), layers: Vec::new(), about };
         let selection = select_from(&image, &[Platform::new("linux", "amd64")]).unwrap();

@@ -205,7 +205,7 @@ impl<'a> TrustCheck<'a> {
         let Gathered { found, mut lost, documents } = gathered;
         let judged: Vec<(Found, Result<Documents, TrustError>)> = stream::iter(found)
             .map(|found| async {
-                // An earlier archive may have brought the signatures there.
+                // An earlier archive may have transferred the signatures to the target.
                 let at = found.destination.at(target);
                 let judged = self.check(&found.wanted.origin, Some(&at), &found.tree).await;
                 (found, judged)

@@ -27,14 +27,14 @@ use crate::settings::DryRun;
 use crate::shards::delegate_push;
 use crate::transfer::supply::Supplies;
 
-/// Pushes what the configuration selects from what was carried over.
+/// Pushes what the configuration selects from transferred content.
 pub(crate) async fn disk_to_mirror(
     context: &Context,
     target: &Target,
     results: &mut Results,
 ) -> Result<(), Halt> {
     let client = pipeline::destination(context)?;
-    // Shards are told which file has which blob.
+    // Shards need to know which file has which blob.
     let extent = match context.settings.shards {
         Some(_) => Extent::All,
         None => Extent::Newest,
@@ -58,7 +58,7 @@ pub(crate) async fn disk_to_mirror(
     if let Some(check) = TrustCheck::of(context, &client, &holdings) {
         gathered = check.held(gathered, &target.registry).await;
     }
-    gathered.leave_behind(context.settings.attachments);
+    gathered.remove_attachments(context.settings.attachments);
     results.issues.lost.append(&mut gathered.lost);
     let route = Route {
         place: target,
@@ -106,7 +106,7 @@ pub(crate) async fn disk_to_mirror(
     Ok(())
 }
 
-/// What was found in what was carried over.
+/// What was found in transferred content.
 struct FoundContent {
     sections: Sections,
     gathered: Gathered,
@@ -152,7 +152,7 @@ async fn inspect(
     bound: &Bound,
 ) -> Result<Inspected, Vec<Failure>> {
     let Availability { here, there, nowhere } =
-        availability::look(&route.client, &route.holdings, &bound.plan, &bound.presence)
+        availability::check(&route.client, &route.holdings, &bound.plan, &bound.presence)
             .await
             .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?;
     let mut given_up = BTreeMap::new();

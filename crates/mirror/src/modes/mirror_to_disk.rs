@@ -31,7 +31,7 @@ use crate::transfer::repair::Repair;
 pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> Result<(), Halt> {
     let client = pipeline::client(&context.settings.source)?;
     archive::check_removal(context)?;
-    let mut selection = select_images(context, Source::Asked(&client), &client, None).await?;
+    let mut selection = select_images(context, Source::Remote(&client), &client, None).await?;
     results.issues = std::mem::take(&mut selection.issues);
     if selection.named.is_empty() {
         return Err(Halt::NothingSelected);
@@ -183,7 +183,7 @@ async fn leave_out(
     for incomplete in sections.catalogs.incomplete(missing) {
         let before = &incomplete.published;
         let at = gathered.found.iter().position(|found| found.wanted == *before);
-        let reader = (Source::Asked(client), client);
+        let reader = (Source::Remote(client), client);
         match sections.catalogs.without(context, reader, &incomplete, None).await {
             Ok(found) => {
                 at.map(|at| gathered.found.remove(at));

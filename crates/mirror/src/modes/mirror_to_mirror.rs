@@ -35,7 +35,7 @@ pub(crate) async fn mirror_to_mirror(
     let destination = pipeline::destination(context)?;
     let naming = context.settings.naming(target);
     let mut selection =
-        select_images(context, Source::Asked(&source), &source, Some(&naming)).await?;
+        select_images(context, Source::Remote(&source), &source, Some(&naming)).await?;
     results.issues = std::mem::take(&mut selection.issues);
     if selection.named.is_empty() {
         return Err(Halt::NothingSelected);
@@ -73,7 +73,7 @@ pub(crate) async fn mirror_to_mirror(
         context.stage("copying");
         let publishing = Publishing {
             sections: &mut sections,
-            source: Source::Asked(&source),
+            source: Source::Remote(&source),
             client: &source,
             lost: references(&results.issues.lost),
         };
@@ -132,7 +132,7 @@ fn remember(context: &Context, plan: &Plan, image: &mirror_plan::PlannedImage) {
     let held = |size: u64, digest| context.workspace.blobs().has(digest, Some(size));
     let blobs_held = blobs.all(|(digest, size)| held(*size, digest).unwrap_or(false));
     let (origin, kind) = (image.origin.clone(), image.kind);
-    // A target's namespace is no part of the name.
+    // A target's namespace is not part of the name.
     let names = BTreeSet::new();
     let attachments_unknown = context.settings.attachments == Attachments::Remove;
     let record = ImageRecord { origin, kind, tree, blobs_held, attachments_unknown, names };

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use mirror_plan::{
-    Action, BlobRef, Direction, Exit, Found, ImageEntry, Kind, Mode, Names, Plan, Target as Place,
-    plan,
+    Action, BlobRef, Direction, Exit, Found, ImageEntry, Kind, Mode, Names, Plan,
+    Target as PlanTarget, plan,
 };
 use oci::{Digest, ImageRef, Repository};
 use registry::Client;
@@ -39,20 +39,20 @@ pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
     pub(crate) presence: Presence,
     pushed: Pushed,
-    /// Images the target could not be asked about.
+    /// Images for which the request to the target failed.
     pub(crate) lost: Vec<Lost>,
 }
 
 /// Where a push goes and what it takes from.
 pub(crate) struct Route<'a> {
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a PlanTarget,
     pub(crate) client: Client,
     /// Manifests are read from here; blobs too, on the disconnected side.
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) supplies: Supplies,
 }
 
-/// Asks the target what it holds, as far as `heads` do not tell, and plans the rest.
+/// Requests what the target holds, as far as it is not in `heads`, and plans the rest.
 pub(crate) async fn bind(
     context: &Context,
     route: &Route<'_>,
@@ -62,18 +62,25 @@ pub(crate) async fn bind(
 ) -> Result<Bound, Halt> {
     let run = context.run().map_or(0, workspace::Run::number);
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
-    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed, run)
-        .await
-        .map_err(|e| {
-            let registry = &route.place.registry;
-            let message = format!("asking {registry} what it holds: {}", chain(&e));
-            Halt::from(Failure::new(Exit::GENERIC, message).with_remedy(e.remedy()))
-        })?;
-    let lost = asked.lost.into_iter();
+    let checked = presence::check_target(
+        &route.client,
+        &route.place.registry,
+        found,
+        heads,
+        &mut pushed,
+        run,
+    )
+    .await
+    .map_err(|e| {
+        let registry = &route.place.registry;
+        let message = format!("checking what {registry} holds: {}", chain(&e));
+        Halt::from(Failure::new(Exit::GENERIC, message).with_remedy(e.remedy()))
+    })?;
+    let lost = checked.lost.into_iter();
     let lost = lost.map(|(found, e)| (found.wanted, found.destination, e.reason())).collect();
     let direction = Direction { mode, target: Some(route.place.clone()) };
-    let plan = Arc::new(plan(direction, asked.found, &asked.presence));
-    Ok(Bound { plan, presence: asked.presence, pushed, lost })
+    let plan = Arc::new(plan(direction, checked.found, &checked.presence));
+    Ok(Bound { plan, presence: checked.presence, pushed, lost })
 }
 
 /// What a push left behind.
@@ -85,7 +92,7 @@ pub(crate) struct Delivered {
     pub(crate) issues: Issues,
 }
 
-/// A plan that was carried out.
+/// A plan that was executed.
 pub(crate) struct Part {
     pub(crate) plan: Arc<Plan>,
     /// Outcome of each image, by its place in the plan.
@@ -97,7 +104,7 @@ pub(crate) struct Part {
     pub(crate) unchanged: BTreeSet<usize>,
 }
 
-/// What looking at the content before pushing it has shown.
+/// The result of checking the content before it is pushed.
 #[derive(Debug, Default)]
 pub(crate) struct Inspected {
     /// Images that cannot be copied, by place in the plan, and why.
@@ -116,7 +123,7 @@ pub(crate) struct Publishing<'a> {
     pub(crate) lost: BTreeSet<ImageRef>,
 }
 
-/// Carries the plan out. `landed` hears of each image that arrived.
+/// Executes the plan. `landed` is called for each image that arrived.
 pub(crate) async fn deliver(
     context: &Context,
     route: &Route<'_>,
@@ -162,7 +169,7 @@ pub(crate) async fn deliver(
     delivered
 }
 
-/// A plan on its way to the target.
+/// A plan that is being pushed to the target.
 struct Push<'a> {
     context: &'a Context,
     route: &'a Route<'a>,
@@ -202,7 +209,7 @@ impl<'a> Push<'a> {
     }
 
     /// Decides what becomes of catalogs with bundles that lack an image: one that exists at the
-    /// target stays as it is, a new one is built without those bundles. Returns the catalogs that
+    /// target is not changed, a new one is built without those bundles. Returns the catalogs that
     /// were built, with their content.
     async fn decide(
         &mut self,
@@ -246,7 +253,7 @@ impl<'a> Push<'a> {
     }
 
     /// The place of an incomplete catalog in the plan, if it is to be built without the bundles;
-    /// none if it stays as it is at the target.
+    /// none if the one at the target is not changed.
     fn keeps(&mut self, incomplete: &Incomplete) -> Option<usize> {
         let is_it = |image: &mirror_plan::PlannedImage| {
             image.kind == Kind::Catalog && image.origin == incomplete.published.origin
@@ -265,7 +272,7 @@ impl<'a> Push<'a> {
         self.fail(
             index,
             format!(
-                "not published: images of {} are missing, and the catalog at the target stays as it is; use --skip-broken-bundles to publish it without these bundles",
+                "not published: images of {} are missing, and the catalog at the target is not changed; use --skip-broken-bundles to publish it without these bundles",
                 names.join(", ")
             )
             .into(),

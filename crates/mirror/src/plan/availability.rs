@@ -1,6 +1,6 @@
-//! Whether everything a disconnected run needs is at hand.
+//! Whether everything a disconnected run needs is available.
 //!
-//! The archive of a later run leaves out what an earlier one carried. What is
+//! The archive of a later run leaves out what an earlier one contains. What is
 //! not here must then be at the target: in the repository itself, or where it
 //! can be mounted from.
 
@@ -14,7 +14,7 @@ use workspace::{DiskError, Holdings};
 
 use crate::plan::presence::Presence;
 
-/// Questions asked of the target at once.
+/// Requests to the target at once.
 const AT_ONCE: usize = 32;
 
 /// What a run needs, by where it is.
@@ -29,7 +29,7 @@ pub(crate) struct Availability {
     pub(crate) nowhere: BTreeMap<Digest, BTreeSet<usize>>,
 }
 
-/// Why it is not known what is at hand.
+/// Why it could not be determined what is available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AvailabilityError {
     #[error(transparent)]
@@ -46,8 +46,8 @@ struct Lack {
     is_manifest: bool,
 }
 
-/// Looks for all content of the images that are to be copied.
-pub(crate) async fn look(
+/// Checks where all content of the images to copy is.
+pub(crate) async fn check(
     client: &Client,
     holdings: &Holdings,
     plan: &Plan,

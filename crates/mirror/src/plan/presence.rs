@@ -10,10 +10,10 @@ use registry::{Client, Error, Location};
 
 use crate::record::pushed_log::Pushed;
 
-/// Questions asked of the target at once.
+/// Requests to the target at once.
 const AT_ONCE: usize = 32;
 
-/// What the target said.
+/// What the target holds.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     /// Images that are there, whole, and their root.
@@ -43,72 +43,75 @@ impl Held for Presence {
     }
 }
 
-/// What the target said of the images, and those it could not be asked about.
+/// What the target holds of the images, and those whose request failed.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TargetState {
     pub(crate) presence: Presence,
     pub(crate) found: Vec<Found>,
     pub(crate) lost: Vec<(Found, Error)>,
 }
 
-/// What a target has under names, asked for while it is still being found out
-/// what the images consist of.
+/// The digests of names at a target, requested while the manifests of the images
+/// are still being read.
 #[derive(Debug, Default)]
 pub(crate) struct Heads(BTreeMap<Destination, Result<Option<Digest>, Error>>);
 
-/// Asks for every name, one question each.
+/// Sends one request for every name.
 pub(crate) async fn heads(
     client: &Client,
     registry: &RegistryHost,
     names: Vec<Destination>,
 ) -> Heads {
-    let answers = stream::iter(names).map(|name| async move {
+    let states = stream::iter(names).map(|name| async move {
         let found = client.head(&name.at(registry)).await;
         (name, found.map(|found| found.map(|found| found.digest)))
     });
-    Heads(answers.buffer_unordered(AT_ONCE).collect().await)
+    Heads(states.buffer_unordered(AT_ONCE).collect().await)
 }
 
-/// Asks for every image, one question each unless its answer is among `heads`; more only for images this
-/// workspace does not remember having brought there, and one for each
-/// repository that seems to be new.
+/// Checks every image at the target, with one request each unless its response is among `heads`.
+/// More requests are sent only for images that this workspace has no record of pushing, and one for
+/// each repository that seems to be new.
 ///
-/// An image that cannot be asked about is lost alone; when none can, the
-/// target itself is the trouble, and that is the error.
-pub(crate) async fn ask(
+/// # Errors
+///
+/// An image whose request fails is in [`TargetState::lost`]. If the requests of all images fail,
+/// the target itself is the cause, and the last of these errors is returned.
+pub(crate) async fn check_target(
     client: &Client,
     registry: &RegistryHost,
     images: Vec<Found>,
     mut heads: Heads,
     pushed: &mut Pushed,
     run: u64,
-) -> Result<Asked, Error> {
+) -> Result<TargetState, Error> {
     let remembered = &*pushed;
-    let mut answers = stream::iter(images)
+    let mut states = stream::iter(images)
         .map(|image| (heads.0.remove(&image.destination), image))
         .map(|(head, image)| async move {
             let at = image.destination.at(registry);
             let sure = remembered.has(&image.destination, &image.tree);
-            let answer = look(client, &at, head, &image.tree, sure).await;
-            (image, answer)
+            let state = check_image(client, &at, head, &image.tree, sure).await;
+            (image, state)
         })
         .buffer_unordered(AT_ONCE);
     let mut presence = Presence::default();
     let mut seen: BTreeMap<Repository, bool> = BTreeMap::new();
     let (mut found, mut lost, mut whole) = (Vec::<Found>::new(), Vec::new(), Vec::new());
-    while let Some((image, answer)) = answers.next().await {
-        let answer = match answer {
-            Ok(answer) => answer,
+    while let Some((image, state)) = states.next().await {
+        let state = match state {
+            Ok(state) => state,
             Err(error) => {
                 lost.push((image, error));
                 continue;
             }
         };
-        *seen.entry(image.destination.repository.clone()).or_default() |= answer != Answer::Nothing;
-        if answer != Answer::Nothing {
+        *seen.entry(image.destination.repository.clone()).or_default() |=
+            state != ImageState::Absent;
+        if state != ImageState::Absent {
             presence.named.insert(image.destination.clone());
         }
-        if answer == Answer::Whole {
+        if state == ImageState::Complete {
             presence.whole.insert(image.destination.clone(), image.tree.root().digest);
             presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));
             presence.contents.extend(image.tree.blobs().into_keys());
@@ -116,7 +119,7 @@ pub(crate) async fn ask(
         }
         found.push(image);
     }
-    drop(answers);
+    drop(states);
     for place in whole {
         let image = &found[place];
         let (origin, kind, tree) = (&image.wanted.origin, image.wanted.kind, &image.tree);
@@ -127,12 +130,11 @@ pub(crate) async fn ask(
     {
         return Err(error);
     }
-    let silent =
-        seen.into_iter().filter(|(_, answered)| !answered).map(|(repository, _)| repository);
+    let silent = seen.into_iter().filter(|(_, exists)| !exists).map(|(repository, _)| repository);
     let new: Vec<(Repository, bool)> = stream::iter(silent)
         .map(|repository| async move {
             let at = Location { registry: registry.clone(), repository: repository.clone() };
-            // Whoever may not list tags is asked for each blob.
+            // If tags may not be listed, each blob is checked.
             let is_new =
                 client.tags(&at, NonZeroUsize::MIN).await.is_ok_and(|list| list.tags.is_empty());
             (repository, is_new)
@@ -141,32 +143,32 @@ pub(crate) async fn ask(
         .collect()
         .await;
     presence.new_repositories = new.into_iter().filter(|(_, new)| *new).map(|(r, _)| r).collect();
-    Ok(Asked { presence, found, lost })
+    Ok(TargetState { presence, found, lost })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Whole,
-    /// The repository answers for something of this name, but not the whole image.
-    Something,
-    Nothing,
+enum ImageState {
+    Complete,
+    /// The name exists, but not with the complete image.
+    Different,
+    Absent,
 }
 
-async fn look(
+async fn check_image(
     client: &Client,
     at: &ImageRef,
     head: Option<Result<Option<Digest>, Error>>,
     tree: &ImageTree,
     sure: bool,
-) -> Result<Answer, Error> {
+) -> Result<ImageState, Error> {
     let head = match head {
         Some(head) => head?,
         None => client.head(at).await?.map(|found| found.digest),
     };
     match head {
-        None => return Ok(Answer::Nothing),
-        Some(digest) if digest != tree.root().digest => return Ok(Answer::Something),
-        Some(_) if sure => return Ok(Answer::Whole),
+        None => return Ok(ImageState::Absent),
+        Some(digest) if digest != tree.root().digest => return Ok(ImageState::Different),
+        Some(_) if sure => return Ok(ImageState::Complete),
         Some(_) => {}
     }
     let below = tree.manifests[1..].iter().map(|node| (Pointer::Digest(node.digest), node.digest));
@@ -178,8 +180,8 @@ async fn look(
     for (pointer, digest) in below.chain(attached) {
         let found = client.head(&at.with_pointer(pointer)).await?;
         if found.is_none_or(|found| found.digest != digest) {
-            return Ok(Answer::Something);
+            return Ok(ImageState::Different);
         }
     }
-    Ok(Answer::Whole)
+    Ok(ImageState::Complete)
 }

@@ -17,7 +17,7 @@ use mirror_plan::{
 use oci::{Digest, ImageRef};
 use serde::{Deserialize, Serialize};
 
-use crate::collect::built_images::{Base, MadeImage};
+use crate::collect::built_images::{Base, BuiltImage};
 use crate::collect::charts::ChartUse;
 use crate::collect::releases::ReleaseUse;
 use crate::collect::sections::Sections;
@@ -179,7 +179,7 @@ impl StoredPlan {
         self.run.sections.charts.uses.get(image).into_iter().flatten()
     }
 
-    /// What could not be planned, in words: images, and whatever else failed.
+    /// What could not be planned, as text: images, and whatever else failed.
     pub fn unplanned(&self) -> impl Iterator<Item = String> {
         let images = self.run.lost.iter();
         let images = images.map(|lost| format!("{}: {}", lost.wanted.origin, lost.reason.text));
@@ -202,7 +202,7 @@ impl StoredPlan {
         let found: Vec<_> = self.plan.found().collect();
         for (origin, base) in &self.run.built {
             if let Some(image) = found.iter().find(|found| found.wanted.origin == *origin) {
-                let made = MadeImage { tree: image.tree.clone(), base: base.clone() };
+                let made = BuiltImage { tree: image.tree.clone(), base: base.clone() };
                 sections.made.insert(origin.clone(), made);
             }
         }

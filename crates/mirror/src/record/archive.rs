@@ -25,7 +25,7 @@ use crate::transfer::repair::Repair;
 /// The configuration's name in the archive.
 const CONFIGURATION: &str = "imageset-config.yaml";
 const GIB: u64 = 1 << 30;
-/// GiB per chunk where the configuration does not say.
+/// GiB per chunk where the configuration does not set it.
 const DEFAULT_CHUNK: u64 = 500;
 /// How often damaged content is fetched again before the disk is given up.
 const REPAIRS: usize = 3;
@@ -110,8 +110,8 @@ enum StageError {
 }
 
 /// Archives what arrived, as far as earlier archives do not hold it. Images that failed are listed,
-/// so that the other side knows what is missing. Damaged content of the workspace is fetched again;
-/// where that is not possible, the images that need it fail, in `outcomes`.
+/// so that the other side can report what is missing. Damaged content of the workspace is fetched
+/// again; where that is not possible, the images that need it fail, in `outcomes`.
 pub(crate) async fn archive(
     context: &Context,
     content: &Content<'_>,
@@ -137,7 +137,7 @@ async fn archive_repairing(
     for attempt in 0.. {
         let images = arrived(context, content.plan, outcomes);
         if images.is_empty() {
-            context.warn("no archive is made: no image arrived".into());
+            context.warn("no archive is written: no image arrived".into());
             return Archived::default();
         }
         let for_v2 = content.for_v2.as_ref();
@@ -149,7 +149,7 @@ async fn archive_repairing(
             Ok(request) => request,
             Err(error) => return Archived::failed(chain(&error)),
         };
-        // The disk is the only thing this waits for; other tasks go on elsewhere.
+        // The disk is the only thing this waits for; other tasks continue on other threads.
         let written =
             tokio::task::block_in_place(|| write(context, lock, request, for_v2.as_ref(), staging));
         match written {
@@ -181,7 +181,7 @@ pub(crate) fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArc
             }
             archived.line = Some(ArchiveLine { run, base, chunks, bytes });
         }
-        None => archived.notes.push("no archive is made: earlier ones hold everything".into()),
+        None => archived.notes.push("no archive is written: earlier ones hold everything".into()),
     }
     free_space(context, lock, &mut archived);
     archived
@@ -333,7 +333,7 @@ fn write(
     }))
 }
 
-/// The names and files that oc-mirror v2 looks for.
+/// The names and files that oc-mirror v2 searches for.
 fn v2_request(
     context: &Context,
     content: &Content<'_>,

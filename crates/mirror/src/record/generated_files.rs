@@ -137,31 +137,31 @@ fn options(context: &Context) -> ResourceOptions {
 /// The resources for what the target holds: names and texts.
 pub(crate) fn resources(
     context: &Context,
-    placed: &[MirroredImage],
+    mirrored: &[MirroredImage],
     sections: &Sections,
 ) -> Result<Vec<(String, String)>, GeneratedError> {
     let options = options(context);
-    let files = cluster_resources(placed, &options)?;
+    let files = cluster_resources(mirrored, &options)?;
     let mut files: Vec<(String, String)> =
         files.into_iter().map(|file| (file.name, file.yaml)).collect();
-    files.extend(sections.resources(context, placed, &options)?);
+    files.extend(sections.resources(context, mirrored, &options)?);
     Ok(files)
 }
 
-/// Writes `cluster-resources/`. A file that would change only in its time stays
-/// as it is, so that a repository that tracks it sees no change.
+/// Writes `cluster-resources/`. A file that would change only in its time is
+/// not written, so that a repository that tracks it sees no change.
 pub(crate) fn write_resources(
     context: &Context,
-    placed: &[MirroredImage],
+    mirrored: &[MirroredImage],
     sections: &Sections,
 ) -> Result<Vec<PathBuf>, GeneratedError> {
-    for host in hosts_clusters_refuse(placed) {
+    for host in hosts_clusters_refuse(mirrored) {
         context.warn(format!(
             "a cluster does not take {host} in mirror sets: use a host name or an IPv4 address for the target"
         ));
     }
     let directory = context.workspace.cluster_resources();
-    let mut files = resources(context, placed, sections)?;
+    let mut files = resources(context, mirrored, sections)?;
     for (name, text) in &mut files {
         if let Ok(old) = fs::read_to_string(directory.join(&*name))
             && same_but_for_time(&old, text)
@@ -171,7 +171,7 @@ pub(crate) fn write_resources(
     }
     let mut written = workspace::replace_generated(&directory, &files)?;
     // Beside that folder, as people apply everything in it to a cluster.
-    if let Some(text) = image_digest_sources(placed, &options(context))? {
+    if let Some(text) = image_digest_sources(mirrored, &options(context))? {
         let path =
             context.workspace.working_dir().join("install-config").join(IMAGE_DIGEST_SOURCES);
         atomic_file::write(&path, text.as_bytes(), Durability::Later)?;

@@ -1,8 +1,8 @@
 //! The record of a target: what runs pushed to it, so that one request per image is enough to know
-//! that it is still complete there, and so that a deletion knows who uses what.
+//! that it is still complete there, and so that a deletion can determine what is used.
 //!
-//! The record alone is never trusted: a target may be replaced. It says only that everything below
-//! a root manifest was pushed with it.
+//! The record alone is never trusted: a target may be replaced. It states only that everything
+//! below a root manifest was pushed with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ pub(crate) struct Pushed {
     registry: RegistryHost,
     pub(crate) record: TargetRecord,
     changed: bool,
-    /// A newer version of this program wrote it; it stays as it is.
+    /// A newer version of this program wrote it; it is not changed.
     is_newer: bool,
 }
 
@@ -82,8 +82,8 @@ pub(crate) fn of_other_targets(
 }
 
 impl Pushed {
-    /// The record for `registry`; empty when there is none or it cannot be read, which costs
-    /// requests and no more.
+    /// The record for `registry`; empty when there is none or it cannot be read, which only causes
+    /// more requests.
     pub(crate) fn open(workspace: &Workspace, registry: &RegistryHost) -> Self {
         let read = read(workspace, registry);
         let is_newer = matches!(

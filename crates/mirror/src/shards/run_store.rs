@@ -4,7 +4,8 @@
 //! ```text
 //! TARGET/oc-mirror-runs:<name>            plan, parts, content that was built
 //! TARGET/oc-mirror-runs:<name>-shard-<i>  what shard i did
-//! TARGET/oc-mirror-runs:<name>-report     what the run came to
+//! TARGET/oc-mirror-runs:<name>-report     the result of the run
+//! TARGET/oc-mirror-runs:active            which run mirrors to the target (`claim.rs`)
 //! ```
 //!
 //! The plan is read by its digest, so that it cannot be replaced after it was made.
@@ -27,8 +28,8 @@ use serde::Serialize;
 use workspace::archive::Archives;
 use workspace::{BlobError, DiskError, Workspace};
 
-use super::ShardReport;
 use super::delegate::read_by;
+use super::{Claim, ShardEnding, ShardReport};
 use crate::plan::stored_plan::StoredPlan;
 
 /// Repository of runs below the namespace of a target.
@@ -64,6 +65,11 @@ pub enum RunStoreError {
     NotArchived { digest: Digest, files: Vec<String>, at: String },
     #[error(transparent)]
     Archives(#[from] workspace::archive::OpenError),
+    #[error(
+        "{at} is claimed: the run {} mirrors to this target since {}; wait for its end, or end it where it was started; if it was killed, repeat the command after {}",
+        claim.who(), claim.started, claim.expires()
+    )]
+    Claimed { at: String, claim: Box<Claim> },
     #[error("keeping what was built for the run")]
     Built(#[from] BlobError),
     #[error("reading what was built for the run")]
@@ -308,7 +314,8 @@ impl RunStore {
         self.store_files(&shard_tag(name, report.shard), &files).await
     }
 
-    /// What a shard did; none if it has not ended.
+    /// What a shard did; none if it has not ended. A report of an interrupted shard replaces a failure
+    /// that was withdrawn.
     ///
     /// # Errors
     /// The report cannot be read.
@@ -320,6 +327,27 @@ impl RunStore {
         let Some(mut files) = self.files(&shard_tag(name, shard)).await? else { return Ok(None) };
         let json = files.remove("report.json").unwrap_or_default();
         serde_json::from_slice(&json).map(Some).map_err(|e| self.malformed(&e.to_string()))
+    }
+
+    /// Withdraws the failures of an earlier execution of the same plan, so that a new one does not
+    /// end because of them.
+    ///
+    /// # Errors
+    /// A report cannot be read or replaced.
+    pub async fn withdraw_failures(
+        &self,
+        name: &str,
+        shards: NonZeroU32,
+    ) -> Result<(), RunStoreError> {
+        for shard in 0..shards.get() {
+            let report = self.shard_report(name, shard).await?;
+            if let Some(failed) = report.filter(|report| report.ending == ShardEnding::Failed) {
+                let ending = ShardEnding::Interrupted;
+                let report = ShardReport::without_transfers(failed.run, shard, ending);
+                self.store_shard_report(name, &report).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores the result of a run.
@@ -338,7 +366,7 @@ impl RunStore {
         self.files(&format!("{name}-report")).await
     }
 
-    async fn store_files(&self, tag: &str, files: &Files) -> Result<(), RunStoreError> {
+    pub(super) async fn store_files(&self, tag: &str, files: &Files) -> Result<(), RunStoreError> {
         let mut layers = Vec::new();
         for (name, bytes) in files {
             layers.push(self.put(FILE, name, bytes).await?);
@@ -346,7 +374,7 @@ impl RunStore {
         self.put_artifact(RESULT, layers, tag).await.map(drop)
     }
 
-    async fn files(&self, tag: &str) -> Result<Option<Files>, RunStoreError> {
+    pub(super) async fn files(&self, tag: &str) -> Result<Option<Files>, RunStoreError> {
         let at = self.reference(Pointer::Tag(self.tag(tag)?));
         let layers = match self.layers(&at, RESULT).await {
             Ok(layers) => layers,
@@ -458,6 +486,10 @@ impl RunStore {
             digest: None,
         }
         .with_pointer(pointer)
+    }
+
+    pub(super) fn place_of(&self, tag: &str) -> String {
+        format!("{}:{tag}", self.at)
     }
 
     fn malformed(&self, what: &str) -> RunStoreError {

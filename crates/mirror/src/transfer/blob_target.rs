@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
 use mirror_plan::BlobRef;
@@ -27,7 +28,7 @@ use crate::transfer::verified_body::{Body, BodyError, WrongContent, verified};
 #[derive(Debug, Clone)]
 pub(crate) struct TargetRepository {
     pub(crate) repository: Repository,
-    /// Known to hold nothing: no use in asking whether a blob is there.
+    /// Known to hold nothing: requests whether a blob exists are needless.
     pub(crate) is_new: bool,
 }
 
@@ -39,13 +40,13 @@ pub(crate) struct BlobTarget {
     pub(crate) sources: Sources,
     /// A directory for content that has to be read back from the target.
     pub(crate) read_back_in: PathBuf,
-    /// Keeps content on its way.
+    /// Keeps content during the transfer.
     pub(crate) spool: Spool,
     /// Blobs that images already there have, and in which repository.
     pub(crate) held_elsewhere: HashMap<Digest, Repository>,
-    /// How often wrong bytes are asked for again.
+    /// How often wrong bytes are requested again.
     pub(crate) source_retries: u32,
-    /// What is there already was brought by an earlier process of the same shard, and counts as
+    /// What exists already was copied by an earlier process of the same shard, and counts as
     /// transferred.
     pub(crate) counts_present: bool,
     pub(crate) observer: Arc<dyn Observer>,
@@ -151,8 +152,12 @@ impl BlobTarget {
                 kept.discard();
             }
         };
+        let start = Instant::now();
         let failed = match self.upload(&at, blob, held, &body, &wrong).await {
-            Ok(()) => {
+            Ok(uploaded) => {
+                if uploaded == Uploaded::Sent {
+                    self.spool.arrived(blob, source, start.elapsed());
+                }
                 self.spool.discard(blob);
                 return Ok(());
             }
@@ -161,17 +166,17 @@ impl BlobTarget {
         let Some(held) = held.filter(|_| !matches!(failed, Cause::Target(_))) else {
             return Err(failed);
         };
-        // The source's own error says more than that of a second place.
+        // The source's own error is more specific than that of a second source.
         let Ok(file) = self.read_back(blob, held).await else { return Err(failed) };
         let body = || async {
             let file = file.try_clone()?;
             let body = file_body(file, blob.size)?;
             Ok::<_, BodyError>(self.observed(body))
         };
-        self.upload(&at, blob, None, &body, &|| {}).await
+        self.upload(&at, blob, None, &body, &|| {}).await.map(|_| ())
     }
 
-    /// Uploads a blob. `wrong` is called when its content was not what its digest says, before it is
+    /// Uploads a blob. `wrong` is called when its content did not match its digest, before it is
     /// requested again.
     async fn upload<F>(
         &self,
@@ -180,7 +185,7 @@ impl BlobTarget {
         mount_from: Option<&Repository>,
         body: &(impl Fn() -> F + Send + Sync),
         wrong: &(impl Fn() + Send + Sync),
-    ) -> Result<(), Cause>
+    ) -> Result<Uploaded, Cause>
     where
         F: Future<Output = Result<Body, BodyError>> + Send,
     {
@@ -193,7 +198,7 @@ impl BlobTarget {
                 {
                     asked_again += 1;
                     wrong();
-                    let message = format!("{source}; asking again");
+                    let message = format!("{source}; retrying");
                     self.observer.notice(Event::Warning { message });
                 }
                 Err(Error::Body { source, request_line }) if source.is::<WrongContent>() => {
@@ -203,8 +208,9 @@ impl BlobTarget {
                 uploaded => break uploaded,
             }
         };
-        self.tally.count(uploaded.map_err(Cause::of_upload)?, blob);
-        Ok(())
+        let uploaded = uploaded.map_err(Cause::of_upload)?;
+        self.tally.count(uploaded, blob);
+        Ok(uploaded)
     }
 
     /// Reads a blob from a repository of the target into a file without a name. It is complete
@@ -213,8 +219,8 @@ impl BlobTarget {
     async fn read_back(&self, blob: BlobRef, held: &Repository) -> Result<File, BodyError> {
         fs::create_dir_all(&self.read_back_in)?;
         let mut file = tempfile::tempfile_in(&self.read_back_in)?;
-        let asked = Blob { digest: blob.digest, size: blob.size };
-        let stream = self.client.blob(&self.location(held), asked, 0).await?.into_stream();
+        let requested = Blob { digest: blob.digest, size: blob.size };
+        let stream = self.client.blob(&self.location(held), requested, 0).await?.into_stream();
         let mut body = verified(blob.digest, stream.map_err(BodyError::from).boxed());
         while let Some(piece) = body.try_next().await? {
             file.write_all(&piece)?;

@@ -17,7 +17,7 @@ use crate::transfer::supply::{Sources, Supply};
 use crate::transfer::transfer_error::{Cause, ContentError, Step, TransferError};
 
 /// Blobs up to this size are taken into memory first: a partial file would
-/// cost more than asking again.
+/// cost more than another request.
 const IN_ONE_PIECE: u64 = 128 << 10;
 
 /// A workspace that receives images.
@@ -103,7 +103,7 @@ impl Disk {
                 Err(cause) if cause.is_resumed() => {}
                 Err(cause) if cause.is_wrong_content() && attempt < self.retries => {
                     attempt += 1;
-                    let message = format!("{}: {}; asking again", blob.digest, chain(&cause));
+                    let message = format!("{}: {}; retrying", blob.digest, chain(&cause));
                     self.observer.notice(Event::Warning { message });
                 }
                 Err(cause) => return Err(cause),

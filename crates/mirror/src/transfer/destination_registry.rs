@@ -15,11 +15,11 @@ use crate::transfer::schedule::{ImageId, Job};
 use crate::transfer::supply::held_manifest;
 use crate::transfer::transfer_error::{Cause, TransferError};
 
-/// An image on its way to the registry.
+/// An image that is being pushed.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// Whether the tag that lists referrers may be used for this subject: an
-    /// image that has only a digest for a name stands under that very tag.
+    /// image that has only a digest for a name has that very tag.
     pub(crate) fallback_taken: Box<[Digest]>,
 }
 
@@ -103,7 +103,7 @@ impl Target {
         self.put(&image.with_pointer(Pointer::Tag(tag.clone())), &raw).await.map(drop)
     }
 
-    /// Puts referrers by digest. A registry that knows subjects lists them by
+    /// Puts referrers by digest. A registry that supports subjects lists them by
     /// itself; for others the list under the fallback tag is written.
     async fn put_referrers(
         &self,
@@ -139,7 +139,7 @@ impl Target {
     }
 
     /// Adds to the list under the fallback tag. False when an image of an
-    /// earlier run has that tag: whoever pulls it must find the image there.
+    /// earlier run has that tag: clients that pull it must get the image.
     async fn list_referrers(
         &self,
         image: &ImageRef,
@@ -160,9 +160,9 @@ impl Target {
         Ok(true)
     }
 
-    /// Puts a manifest under its digest. True when the registry says that it
-    /// listed it as a referrer of its subject. One that is not at hand is at
-    /// the target: an earlier archive carried it, and that was asked.
+    /// Puts a manifest under its digest. True when the registry responds that it
+    /// listed it as a referrer of its subject. One that is not available here is at
+    /// the target: an earlier archive contained it, and that was checked.
     async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, Cause> {
         if self.manifests.blob(&node.digest)?.is_none() {
             return Ok(true);
@@ -171,8 +171,8 @@ impl Target {
         self.put(&image.with_pointer(Pointer::Digest(node.digest)), &raw).await
     }
 
-    /// A manifest that gets a tag. One that is not at hand is at the target
-    /// under another: releases share components, and an earlier archive carried it.
+    /// A manifest that gets a tag. One that is not available here is at the target
+    /// under another: releases share components, and an earlier archive contained it.
     async fn manifest(&self, image: &ImageRef, digest: &Digest) -> Result<RawManifest, Cause> {
         if self.manifests.blob(digest)?.is_none() {
             let at = image.with_pointer(Pointer::Digest(*digest));

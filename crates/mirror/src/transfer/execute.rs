@@ -1,4 +1,4 @@
-//! Carries out a schedule: a bounded number of jobs at once, until all are done.
+//! Executes a schedule: a bounded number of jobs at once, until all are done.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -20,7 +20,7 @@ pub(crate) trait Destination: Send + Sync + 'static {
     /// # Guarantees
     ///
     /// After `Ok`, the blob or the image is at the destination, complete and verified. A job may be
-    /// performed again: what is there already is not an error. A job that is dropped leaves nothing
+    /// performed again: existing content is not an error. A job that is dropped leaves nothing
     /// that a reader would take for complete content.
     ///
     /// # Errors
@@ -42,10 +42,10 @@ pub(crate) enum Executed {
     Interrupted,
 }
 
-/// What there is to tell of an image.
+/// What is reported of an image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment<'a> {
-    /// The first of its blobs is on its way.
+    /// The transfer of its first blob began.
     Began,
     Finished,
     /// With the reason.
@@ -71,8 +71,8 @@ pub(crate) struct Stops {
 }
 
 /// Runs `schedule` to its end or until it is cancelled. While it is held, no job begins, and those
-/// under way end. `tell` hears of every image: that it began, and how it ended, each once. What
-/// failed for a reason that may have passed is retried once, after everything else.
+/// in progress end. `tell` is called for every image: that it began, and how it ended, each once.
+/// What failed for a reason that may have passed is retried once, after everything else.
 pub(crate) async fn execute<D: Destination>(
     mut schedule: Schedule,
     destination: Arc<D>,
@@ -150,7 +150,7 @@ mod tests {
     use crate::transfer::schedule::Need;
     use crate::transfer::supply::SupplyError;
 
-    /// Counts jobs at once; fails the blob it is told to.
+    /// Counts jobs at once; fails the given blob.
     #[derive(Default)]
     struct Counting {
         now: AtomicUsize,

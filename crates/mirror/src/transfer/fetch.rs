@@ -17,7 +17,7 @@ use crate::transfer::execute::{Executed, Moment, execute};
 use crate::transfer::schedule::{Need, Schedule};
 use crate::transfer::supply::{Sources, Supplies};
 
-/// Of which images the observer is told.
+/// Which images are reported to the observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Announce {
     All,

@@ -1,4 +1,4 @@
-//! Replaces content of the workspace that is not what its digest says.
+//! Replaces content of the workspace that does not match its digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

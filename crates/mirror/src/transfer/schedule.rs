@@ -26,12 +26,12 @@ use crate::transfer::transfer_error::{Cause, ContentError, ImageError, Step, Tra
 /// are always left to them.
 const SMALL: u64 = 1 << 20;
 
-/// A large blob under way holds its buffers, a megabyte and more; so many at once fill a line on
+/// A large blob under way holds its buffers, a megabyte and more; so many at once fill a link on
 /// which each connection gets a tenth of it.
 const LARGE: usize = 10;
 
 /// After so many failures that are the host's rather than the content's, its other repositories
-/// are not asked for the same blob: each request waits for all its retries.
+/// get no requests for the same blob: each request waits for all its retries.
 const STRIKES: usize = 3;
 
 /// How many large blobs may be under way; with many slots there are more.
@@ -61,7 +61,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// The image it is done for; others may gain from it.
+    /// The image it is done for; others may benefit from it.
     pub(crate) fn image(&self) -> ImageId {
         match self {
             Self::Move { image, .. } | Self::Mount { image, .. } | Self::Finish { image } => *image,
@@ -103,7 +103,7 @@ impl Parallel {
 /// One digest that images need.
 #[derive(Debug, Default)]
 struct Blob {
-    /// What manifests say its size is, the most frequent first. One of them at most is right.
+    /// Its sizes according to manifests, the most frequent first. One of them at most is right.
     claims: Vec<Claim>,
     /// Where it may come from, in the order of images.
     sources: Vec<SourceId>,
@@ -151,7 +151,7 @@ impl Claim {
 /// - An image is finished after all its blobs are there, and at most once.
 /// - A blob that one source does not supply is requested from every other source that has it before
 ///   an image fails.
-/// - Small blobs always have some of the slots, so that large ones do not hold them up.
+/// - Small blobs always have some of the slots, so that large ones do not delay them.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     blobs: BTreeMap<Digest, Blob>,
@@ -285,7 +285,7 @@ impl Schedule {
             self.complete(image);
             return;
         }
-        // What others brought to the target meanwhile is mounted.
+        // What other images transferred to the target meanwhile is mounted.
         for digest in self.images[image].blobs.clone() {
             if let Some((held, from)) = self.blobs.get(&digest).and_then(|blob| blob.held) {
                 self.mount(digest, held, from);
@@ -315,8 +315,8 @@ impl Schedule {
         Some(job)
     }
 
-    /// How to bring a blob to a repository where an image waits for it: that of `preferred`, if
-    /// its manifest agrees with most others on the size.
+    /// The job that transfers a blob to a repository where an image waits for it: that of
+    /// `preferred`, if its manifest agrees with most others on the size.
     fn movement(&self, digest: &Digest, preferred: ImageId) -> Option<Job> {
         let blob = self.blobs.get(digest)?;
         for claim in &blob.claims {
@@ -375,12 +375,12 @@ impl Schedule {
                     // Images whose manifests declare another size fail below.
                     known.claims.sort_by_key(|claim| claim.size != blob.size);
                 }
-                self.placed(blob, to);
+                self.mark_held(blob, to);
                 self.mount(blob.digest, to, from);
                 self.refute(blob)
             }
             (Job::Mount { blob, to, .. }, Ok(())) => {
-                self.placed(blob, to);
+                self.mark_held(blob, to);
                 Vec::new()
             }
             (Job::Finish { image }, Ok(())) => {
@@ -463,7 +463,7 @@ impl Schedule {
         error
     }
 
-    fn placed(&mut self, blob: BlobRef, at: RepoId) {
+    fn mark_held(&mut self, blob: BlobRef, at: RepoId) {
         let Some(known) = self.blobs.get_mut(&blob.digest) else { return };
         let claims = known.claims.iter_mut().filter(|claim| claim.size == blob.size);
         let mut waiters = Vec::new();
@@ -532,7 +532,7 @@ impl Schedule {
     }
 
     /// Fails the images that wait for a blob of this size, at one repository or at all. Each gets
-    /// the error of its own source, if that was asked.
+    /// the error of its own source, if that was requested.
     fn fail(
         &mut self,
         blob: BlobRef,
@@ -572,7 +572,7 @@ impl Schedule {
     }
 
     /// Begins the final round, once nothing is under way: images that failed for a reason that may
-    /// have passed are tried again, with what they have. Returns how many.
+    /// have passed are retried, with the blobs they have. Returns how many.
     pub(crate) fn begin_final_round(&mut self) -> usize {
         self.is_final_round = true;
         let again = std::mem::take(&mut self.for_final_round);

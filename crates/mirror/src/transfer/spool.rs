@@ -9,12 +9,17 @@
 //! The upload begins with the first bytes and follows the download. The files are the partial
 //! downloads of the workspace, so a later run continues them; they are removed once the target has
 //! the blob.
+//!
+//! On a fast link writing every byte to the disk takes longer than the rare second download saves.
+//! A blob that is expected to arrive within seconds, judging by earlier ones from the same host, is
+//! passed on without a copy.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -29,6 +34,10 @@ use crate::transfer::verified_body::{Body, BodyError, WrongContent};
 
 /// Smaller blobs are requested again.
 const WORTH_KEEPING: u64 = 128 << 10;
+/// Blobs that arrive within this time are requested again as well.
+const SOON: Duration = Duration::from_secs(2);
+/// How much has to arrive from a host before its rate is known.
+const SAMPLE: u64 = 64 << 20;
 /// The most that all blobs in flight may take together.
 const MOST: u64 = 16 << 30;
 /// What is left free on the filesystem.
@@ -38,14 +47,40 @@ const PIECE: u64 = 256 << 10;
 /// What is kept in memory of each blob.
 const RECENT: usize = 512 << 10;
 
-/// Room for blobs on their way.
+/// Space for blobs during their transfer.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     store: BlobStore,
     taken: Arc<AtomicU64>,
+    /// By host of the source.
+    rates: Arc<Mutex<BTreeMap<String, Rate>>>,
 }
 
-/// A blob on its way. The download ends when this is dropped; its bytes stay for a later run.
+/// How fast blobs of a host reach the target, each by itself. Older transfers count less.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rate {
+    bytes: u64,
+    time: Duration,
+}
+
+impl Rate {
+    fn add(&mut self, bytes: u64, time: Duration) {
+        if self.bytes >= 4 * SAMPLE {
+            self.bytes /= 2;
+            self.time /= 2;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time = self.time.saturating_add(time);
+    }
+
+    /// Whether a blob of this size is expected to arrive within [`SOON`].
+    fn is_soon(self, size: u64) -> bool {
+        let expected = self.time.as_secs_f64() * size as f64 / self.bytes.max(1) as f64;
+        self.bytes >= SAMPLE && expected <= SOON.as_secs_f64()
+    }
+}
+
+/// A blob in transfer. The download ends when this is dropped; its bytes stay for a later run.
 #[derive(Debug)]
 pub(crate) struct Kept<'a> {
     spool: &'a Spool,
@@ -104,13 +139,17 @@ enum Progress {
 
 impl Spool {
     pub(crate) fn new(store: BlobStore) -> Self {
-        Self { store, taken: Arc::default() }
+        Self { store, taken: Arc::default(), rates: Arc::default() }
     }
 
-    /// Room for a blob from `source`. `None` where keeping it has no use or there is no room: then
+    /// Space for a blob from `source`. `None` where keeping it has no use or there is no room: then
     /// it is passed on without a copy.
     pub(crate) fn keep(&self, blob: BlobRef, source: &Supply) -> Option<Kept<'_>> {
         if blob.size <= WORTH_KEEPING || !source.is_remote() {
+            return None;
+        }
+        // What an earlier run left of it is used, however fast the rest would arrive.
+        if self.is_soon(blob, source) && !self.store.has_partial(&blob.digest) {
             return None;
         }
         let taken = self.taken.fetch_add(blob.size, Ordering::Relaxed) + blob.size;
@@ -118,6 +157,19 @@ impl Spool {
         let kept = Kept { spool: self, blob, download: Mutex::default() };
         let free = free_space(self.store.root()).unwrap_or(u64::MAX);
         (taken <= MOST && blob.size.saturating_add(RESERVE) <= free).then_some(kept)
+    }
+
+    fn is_soon(&self, blob: BlobRef, source: &Supply) -> bool {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.get(&source.host()).is_some_and(|rate| rate.is_soon(blob.size))
+    }
+
+    /// A blob from `source` reached the target within this time.
+    pub(crate) fn arrived(&self, blob: BlobRef, source: &Supply, time: Duration) {
+        if source.is_remote() {
+            let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+            rates.entry(source.host()).or_default().add(blob.size, time);
+        }
     }
 
     /// The target has the blob.
@@ -143,7 +195,7 @@ impl Kept<'_> {
     }
 
     /// The whole blob, checked, as far as it is here and then as it arrives. The download that an
-    /// earlier attempt started goes on; one that failed is started again.
+    /// earlier attempt started continues; one that failed is started again.
     pub(crate) fn body(&self, source: &Supply) -> Result<Body, BodyError> {
         let mut download = self.download();
         let is_usable = |download: &Download| {
@@ -258,6 +310,24 @@ fn follow(file: File, blob: BlobRef, download: &Download) -> Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blobs_of_a_fast_host_arrive_soon_once_its_rate_is_known() {
+        let mut rate = Rate::default();
+        assert!(!rate.is_soon(1));
+        rate.add(SAMPLE - 1, Duration::from_secs(1));
+        assert!(!rate.is_soon(1), "too little has arrived");
+        rate.add(1, Duration::ZERO);
+        assert!(rate.is_soon(2 * SAMPLE) && !rate.is_soon(3 * SAMPLE));
+        // A link that gets slow is noticed, however much arrived before.
+        for _ in 0..1000 {
+            rate.add(SAMPLE, Duration::from_secs(1));
+        }
+        for _ in 0..8 {
+            rate.add(SAMPLE, Duration::from_secs(60));
+        }
+        assert!(!rate.is_soon(SAMPLE));
+    }
 
     #[test]
     fn recent_bytes_are_read_where_they_belong_and_old_ones_are_forgotten() {

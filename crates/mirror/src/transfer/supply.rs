@@ -14,7 +14,7 @@ use registry::{Blob, Client, Location};
 use workspace::distribution::Cache;
 use workspace::{DiskError, Holdings};
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::fault::{EngineError, Fault};
 use crate::gather::Layout;
 use crate::transfer::schedule::{HostId, SourceId};
@@ -52,12 +52,13 @@ pub(crate) enum Supplies {
     /// workspace and what it was made from.
     FromOrigins {
         client: Client,
-        made: Arc<MadeImages>,
+        made: Arc<BuiltImages>,
         holdings: Arc<Holdings>,
-        /// Read before a registry is asked. Content that a workspace takes over does not need it.
+        /// Read before a request to a registry. Content that a workspace takes over does not need
+        /// it.
         cache: Option<Cache>,
     },
-    /// A workspace or archives; nothing else is asked.
+    /// A workspace or archives; nothing else is used.
     FromDisk(Arc<Holdings>),
 }
 
@@ -71,7 +72,7 @@ impl Supplies {
         }
     }
 
-    /// Where the content of an image comes from, as another process is told.
+    /// Where the content of an image comes from, in the form that is passed to another process.
     pub(crate) fn source(&self, origin: &Origin) -> ContentSource {
         match (self, origin) {
             (Self::FromOrigins { .. }, Origin::Registry(image)) => {
@@ -136,7 +137,7 @@ pub(crate) enum SupplyError {
 }
 
 impl Supply {
-    /// What supplies content from a source. A cache is read before a registry is asked.
+    /// What supplies content from a source. A cache is read before a request to a registry.
     pub(crate) fn open(
         source: &ContentSource,
         client: &Client,
@@ -178,7 +179,12 @@ impl Supply {
         }
     }
 
-    /// Whether bytes come over a network, so that asking twice has a cost.
+    /// The host it is at.
+    pub(crate) fn host(&self) -> String {
+        self.place().0
+    }
+
+    /// Whether bytes come over a network, so that requesting them twice has a cost.
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             Self::Registry { .. } => true,
@@ -188,7 +194,7 @@ impl Supply {
     }
 
     /// Whether the bytes were checked before the run began to push: on the
-    /// disconnected side everything is, and hashing twice has no use.
+    /// disconnected side everything is, and hashing twice is needless.
     pub(crate) fn is_checked(&self) -> bool {
         matches!(self, Self::Held(_))
     }

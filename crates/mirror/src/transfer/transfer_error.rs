@@ -18,9 +18,9 @@ use crate::transfer::verified_body::{BodyError, WrongContent};
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A blob on its way to the disk.
+    /// A blob that is written to the disk.
     Fetch(Digest),
-    /// A blob on its way to a registry.
+    /// A blob that is copied to a registry.
     Copy(Digest),
     /// A blob that another repository of the target has.
     Mount(Digest),
@@ -120,7 +120,7 @@ impl Cause {
         }
     }
 
-    /// Whether the same content is worth requesting from the same source once more: it arrived and
+    /// Whether the same content is worth requesting from the same source again: it arrived and
     /// did not match.
     pub(crate) fn is_wrong_content(&self) -> bool {
         matches!(self, Self::Content(_))
@@ -158,7 +158,7 @@ impl TransferError {
         self.fault().another_source_can_help()
     }
 
-    /// Whether the same request may succeed later: the host is in trouble, not this content.
+    /// Whether the same request may succeed later: the host fails, not this content.
     pub(crate) fn a_later_attempt_can_help(&self) -> bool {
         match &*self.cause {
             Cause::TimedOut(_) => true,
@@ -182,7 +182,7 @@ impl EngineError for TransferError {
     fn remedy(&self) -> Remedy {
         match (&*self.cause, self.request()) {
             (_, Some(error)) => Remedy::of(error),
-            // What was changed on its way may arrive unchanged next time.
+            // What was changed in transit may arrive unchanged next time.
             (
                 Cause::Content(
                     ContentError::Digest(_) | ContentError::Store(BlobError::Mismatch { .. }),
@@ -211,7 +211,7 @@ impl fmt::Display for Step {
 #[derive(Debug, Clone)]
 pub(crate) struct ImageError {
     error: Arc<TransferError>,
-    /// How many sources were asked for the content in vain.
+    /// How many sources did not supply the content.
     sources: usize,
 }
 

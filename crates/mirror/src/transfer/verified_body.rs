@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use oci::{Digest, Hasher};
 
-/// What a body may fail with on its way.
+/// What a body may fail with during the transfer.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Body = BoxStream<'static, Result<Bytes, BodyError>>;
 

@@ -1,4 +1,4 @@
-//! Who installs kubernetes-nmstate in a cluster, and what they need to do so again.
+//! What installs kubernetes-nmstate in a cluster, and what is needed to install it again.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Its name in catalogs.
 pub const PACKAGE: &str = "kubernetes-nmstate-operator";
-/// The one object that the network add-ons of OpenShift Virtualization are told by.
+/// The only object that configures the network add-ons of OpenShift Virtualization.
 pub const NETWORK_ADDONS: &str = "cluster";
 /// The API group of the network add-ons.
 pub const NETWORK_ADDONS_GROUP: &str = "networkaddonsoperator.network.kubevirt.io";
@@ -17,29 +17,29 @@ pub const OLM_GROUP: &str = "operators.coreos.com";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installer {
     pub kind: InstallerKind,
-    /// What has to be made again to have it back: no status, no version, nothing of the server.
+    /// The object to create to restore it: no status, no version, no metadata of the server.
     pub copy: Value,
     pub uid: String,
     /// It is being deleted already.
     pub is_going: bool,
-    /// Who made it, if that is no person: they may make it again.
+    /// The controller that created it, if any: it may create it again.
     pub owner: Option<String>,
 }
 
-/// In the order in which they are removed: whatever else is done, OLM makes a version again as
-/// long as there is a Subscription.
+/// In the order of removal: OLM creates a version again as long as there is a Subscription,
+/// whatever else is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstallerKind {
     /// OLM: what shall be installed.
     Subscription,
-    /// The field `spec.nmstate` of an object that is about other things, too.
+    /// The field `spec.nmstate` of an object that configures other components, too.
     NetworkAddons,
     /// OLM: what is installed.
     ServiceVersion,
 }
 
 impl Installer {
-    /// Reads an object as the server has it. Nothing, if it does not install kubernetes-nmstate.
+    /// Reads an object as stored by the server. None if it does not install kubernetes-nmstate.
     pub fn of(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str()?;
@@ -84,7 +84,7 @@ impl Installer {
         (self.kind, self.namespace(), self.name()) == (other.kind, other.namespace(), other.name())
     }
 
-    /// Whether somebody has to approve what this installs.
+    /// Whether an administrator has to approve what this installs.
     pub(super) fn needs_approval(&self) -> bool {
         self.copy["spec"]["installPlanApproval"] == "Manual"
     }
@@ -120,8 +120,8 @@ fn owner(metadata: &Value) -> Option<String> {
     Some(format!("{} {}", owner["kind"].as_str()?, owner["name"].as_str()?))
 }
 
-/// What a Subscription asks for. One whose every step somebody approves asks for what is
-/// installed, not for what it began with years ago.
+/// The version that a Subscription requests. One with manual approval requests the installed version, not
+/// the version that it started with.
 fn subscribed(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let installed = &object["status"]["installedCSV"];
@@ -133,7 +133,7 @@ fn subscribed(object: &Value) -> Value {
 
 fn kept(kind: InstallerKind, metadata: &Value) -> Value {
     let mut kept = Map::new();
-    // Of the object of the network add-ons only one field is ours to put back.
+    // Of the object of the network add-ons, only one field may be restored by us.
     let about_people = kind != InstallerKind::NetworkAddons;
     for field in ["name", "namespace", "labels", "annotations"] {
         let is_wanted = about_people || field == "name";

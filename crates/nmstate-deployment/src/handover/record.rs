@@ -1,5 +1,5 @@
-//! What is written down of a take-over, in a ConfigMap: enough to go on after an interruption, and
-//! to give everything back. It is written before anything is removed.
+//! The record of a take-over, in a ConfigMap: enough to continue after an interruption, and to give
+//! everything back. It is written before anything is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::installer::Installer;
 
 const PHASE: &str = "phase";
 const NAMESPACES: &str = "namespaces";
-/// A List that `oc apply -f` takes, too, should it ever have to be done by hand.
+/// A List that `oc apply -f` accepts, too, in case it has to be done manually.
 const OBJECTS: &str = "objects.json";
 const PHASES: [(Phase, &str); 3] =
     [(Phase::Dismissing, "Dismissing"), (Phase::Clearing, "Clearing"), (Phase::Done, "Done")];
 
-/// How far a take-over is.
+/// The phase of a take-over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The other operator is, or is again, in the cluster.
+    /// The other operator is in the cluster, possibly again.
     Dismissing,
-    /// It is gone; what it left is being removed.
+    /// It has been removed; its leftovers are being removed.
     Clearing,
-    /// Nothing of it is left.
+    /// No object of it is left.
     Done,
 }
 
@@ -29,13 +29,13 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub phase: Phase,
-    /// Where parts of kubernetes-nmstate were seen.
+    /// Where components of kubernetes-nmstate were found.
     pub namespaces: BTreeSet<String>,
-    /// What is to be made again to have it back.
+    /// The objects to create again to restore it.
     pub installers: Vec<Installer>,
 }
 
-/// A record that cannot be read.
+/// A record that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("the record of the take-over has no phase that is known: {phase:?}")]

@@ -1,12 +1,12 @@
-//! What handlers and the coordinator may do.
+//! The permissions of handlers and the coordinator.
 
 use serde_json::{Value, json};
 
 use super::labels;
 use crate::names::{COORDINATOR, HANDLER, NAMESPACE};
 
-/// A handler reads policies and its node, and writes its node's reports. That it writes no other
-/// node's is seen to by admission, which knows the node in its token.
+/// A handler reads policies and its node, and writes its node's reports. Admission prevents it from
+/// writing those of other nodes, by the node in its token.
 pub(super) fn handler() -> Vec<Value> {
     let rules = handler_rules();
     vec![service_account(HANDLER), cluster_role(HANDLER, &rules), cluster_binding(HANDLER)]
@@ -14,7 +14,8 @@ pub(super) fn handler() -> Vec<Value> {
 
 pub(super) fn handler_rules() -> Value {
     json!([
-        // The coordinator tells which ones to read. Handlers of the former version watch them.
+        // The coordinator assigns the policies to read. Handlers of the previous version watch
+        // them.
         rule("nmstate.io", &["nodenetworkconfigurationpolicies"], &["get", "list", "watch"]),
         rule(
             "nmstate.io",
@@ -27,7 +28,7 @@ pub(super) fn handler_rules() -> Value {
             &["update", "patch"]
         ),
         rule("", &["nodes"], &["get", "list", "watch"]),
-        // To change nothing before the cluster is installed.
+        // To wait with changes until the cluster is installed.
         rule("config.openshift.io", &["clusterversions"], &["get", "list"]),
         events(),
         {
@@ -39,8 +40,8 @@ pub(super) fn handler_rules() -> Value {
     ])
 }
 
-/// The coordinator reads all reports, writes the status of policies, and tells nodes about their
-/// policies in the metadata of their states.
+/// The coordinator reads all reports, writes the status of policies, and assigns policies to nodes
+/// in the metadata of their states.
 pub(super) fn coordinator() -> Vec<Value> {
     vec![
         service_account(COORDINATOR),

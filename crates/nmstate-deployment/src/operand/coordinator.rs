@@ -51,7 +51,7 @@ pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
 
 fn deployment(wanted: &Wanted<'_>) -> Value {
     let (spec, several) = (wanted.spec, wanted.control_plane == ControlPlane::HighlyAvailable);
-    // An API server alone on its node is away for longer while it is updated.
+    // The API server of a single node is unavailable for longer while it is updated.
     let lease = (wanted.control_plane == ControlPlane::SingleNode)
         .then(|| format!("--lease={SINGLE_NODE_LEASE}"));
     let mut pod = pod(wanted.image, wanted.version, &Vec::from_iter(lease));
@@ -72,7 +72,8 @@ fn deployment(wanted: &Wanted<'_>) -> Value {
         }]});
     }
     placement.fill(&mut pod, Some(affinity), pod::control_plane_tolerations());
-    // With two copies that must not share a node, a third would have no place during a roll-out.
+    // With two replicas that must not share a node, a third could not be scheduled during a
+    // roll-out.
     let strategy = if several {
         json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 0 } })
     } else {
@@ -102,14 +103,14 @@ fn disruption_budget() -> Value {
         "spec": {
             "minAvailable": 1,
             "selector": { "matchLabels": labels(COORDINATOR) },
-            // A copy that is broken anyway must not hold up the drain of its node.
+            // A replica that is unhealthy anyway must not block the drain of its node.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     })
 }
 
-/// The API server and name servers may be asked; the monitoring may ask for metrics. What the
-/// kubelet of the same node asks is never kept away.
+/// The API server and name servers may be contacted; the monitoring may request metrics. Probes of
+/// the kubelet on the same node are never blocked.
 fn network_policy() -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",

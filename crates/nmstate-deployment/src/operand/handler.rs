@@ -17,8 +17,8 @@ pub(super) fn service(wanted: &Wanted<'_>) -> Value {
     metrics::service(HANDLER, NAMESPACE, wanted.metrics.as_ref().map(|asked| asked.handlers.port()))
 }
 
-/// Health is asked for by the kubelet of the same node, and nobody else can. An `NMState` may have
-/// taken the usual port for metrics.
+/// Only the kubelet of the same node can request the health. An `NMState` may use the usual port for
+/// metrics.
 fn health_port(wanted: &Wanted<'_>) -> u16 {
     let taken = wanted.metrics.as_ref().map(|asked| asked.handlers.port());
     if taken == Some(HANDLER_HEALTH_PORT) { HANDLER_HEALTH_PORT + 1 } else { HANDLER_HEALTH_PORT }
@@ -32,12 +32,12 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
     };
     let health = health_port(wanted);
     let mut pod = json!({
-        // Handlers change the network they run on; a network of their own would be in the way.
+        // Handlers change the network of the host, so they must not have their own.
         "hostNetwork": true,
         "dnsPolicy": "Default",
         "priorityClassName": "system-node-critical",
         "serviceAccountName": HANDLER,
-        // A change under way is finished or rolled back within this time.
+        // A change in progress is finished or rolled back within this time.
         "terminationGracePeriodSeconds": 60,
         "containers": [{
             "name": "handler",
@@ -52,10 +52,11 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
                 { "name": "PROBE_DNS_HOST", "value": spec.probe_configuration.dns.host },
                 { "name": "RELEASE_VERSION", "value": wanted.version },
             ],
-            // On the node's own network ports are told to the scheduler, too.
+            // On the host network, ports are declared for the scheduler, too.
             "ports": [{ "name": "health", "containerPort": health, "hostIP": LOOPBACK, "protocol": "TCP" }],
             "resources": { "requests": { "cpu": "10m", "memory": "30Mi" } },
-            // NetworkManager takes orders from root only, and Open vSwitch's database is root's.
+            // NetworkManager accepts requests from root only, and Open vSwitch's database is owned
+            // by root.
             "securityContext": { "privileged": true, "runAsUser": 0 },
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "livenessProbe": pod::http_probe("/healthz", health, Some(LOOPBACK)),

@@ -1,5 +1,5 @@
-//! What a part needs to serve metrics, and the monitoring to find them: a port that speaks TLS, a
-//! certificate for it, and a Service by whose name the certificate is checked.
+//! What a component needs to serve metrics, and the monitoring to find them: a port with TLS, a
+//! certificate for it, and a Service by whose name the certificate is verified.
 
 use std::net::SocketAddr;
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::labels;
 
-/// Asks the cluster's own authority for a certificate in the name of the Service.
+/// Requests a certificate for the name of the Service from the cluster's own CA.
 const SERVING_CERTIFICATE: &str = "service.beta.openshift.io/serving-cert-secret-name";
 /// Where the certificate is in the pod; the program looks there by default.
 const FOLDER: &str = "/etc/metrics-certificate";
 const VOLUME: &str = "metrics-certificate";
 
-/// Lets the first container of a pod serve metrics. The pod starts without a certificate, too: on
-/// clusters that make none for Services, and while the Secret is not there yet, the port answers
-/// nobody.
+/// Configures the first container of a pod to serve metrics. The pod starts without a certificate,
+/// too: on clusters that create none for Services, and while the Secret does not exist, the port
+/// does not respond.
 pub(crate) fn serve(pod: &mut Value, component: &str, address: SocketAddr, flags: Vec<String>) {
     push(
         &mut pod["volumes"],
@@ -32,8 +32,8 @@ pub(crate) fn serve(pod: &mut Value, component: &str, address: SocketAddr, flags
     push(&mut container["volumeMounts"], mount);
 }
 
-/// Names the pods of a part for the monitoring, which asks each of them; so it has no address of
-/// its own. Without a port there is nothing to ask.
+/// Names the pods of a component for the monitoring, which scrapes each of them; so it has no
+/// address of its own. Without a port there is nothing to scrape.
 pub(crate) fn service(component: &str, namespace: &str, port: Option<u16>) -> Value {
     let ports =
         port.map(|port| json!({ "name": "metrics", "port": port, "targetPort": "metrics" }));
@@ -54,7 +54,7 @@ pub(crate) fn service(component: &str, namespace: &str, port: Option<u16>) -> Va
     })
 }
 
-/// Who may ask for metrics, as a source in a network policy.
+/// The clients that may request metrics, as a source in a network policy.
 pub(crate) fn monitoring(port: u16) -> Value {
     let namespace = json!({ "namespaceSelector": {
         "matchLabels": { "kubernetes.io/metadata.name": "openshift-monitoring" },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde_json::{Value, json};
 
-/// Nodes for a pod, as an `NMState` may ask for them.
+/// Nodes for a pod, as requested by an `NMState`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placement<'a> {
     pub(crate) affinity: Option<&'a Affinity>,
@@ -14,8 +14,8 @@ pub(crate) struct Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// Fills in what is asked for, and where nothing is, these defaults. Pods that keep away from
-    /// each other do so on the nodes that are asked for, too.
+    /// Sets what is requested, and these defaults for everything else. Anti-affinity of pods
+    /// applies on the requested nodes, too.
     pub(crate) fn fill(&self, pod: &mut Value, affinity: Option<Value>, tolerations: Value) {
         const APART: &str = "podAntiAffinity";
         let apart = affinity.as_ref().and_then(|it| it.get(APART).cloned());
@@ -44,7 +44,7 @@ pub(crate) fn annotations(security: &str) -> Value {
     })
 }
 
-/// A container that may do nothing special.
+/// A container without special permissions.
 pub(crate) fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
@@ -55,14 +55,14 @@ pub(crate) fn restricted() -> Value {
     })
 }
 
-/// Taints of control planes, and those of nodes that are away for a moment.
+/// Taints of control planes, and those of nodes that are unavailable for a moment.
 pub(crate) fn control_plane_tolerations() -> Value {
     let role = |name: &str| json!({ "key": format!("node-role.kubernetes.io/{name}"), "operator": "Exists", "effect": "NoSchedule" });
     let away = |name: &str| json!({ "key": format!("node.kubernetes.io/{name}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120 });
     json!([role("master"), role("control-plane"), away("unreachable"), away("not-ready")])
 }
 
-/// Control planes are liked best.
+/// Control planes are preferred.
 pub(crate) fn prefer_control_plane() -> Value {
     let term = |role: &str, weight: i32| {
         let key = format!("node-role.kubernetes.io/{role}");
@@ -73,7 +73,7 @@ pub(crate) fn prefer_control_plane() -> Value {
     ]}})
 }
 
-/// A variable that holds a field of the pod itself.
+/// A variable that contains a field of the pod itself.
 pub(crate) fn field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
 }

@@ -1,5 +1,5 @@
-//! What the operator may do: what it deploys, what it reports, and what it passes on. Nobody can
-//! give rights that they do not have.
+//! The permissions of the operator: for what it deploys, for what it reports, and those that it
+//! grants. An account cannot grant permissions that it does not have.
 
 use nmstate_api::crd;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub(super) fn objects() -> Vec<Value> {
     ]
 }
 
-/// Who may read the cluster may read its network.
+/// Users that may read the cluster may read its network.
 pub(super) fn cluster_reader() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -80,17 +80,18 @@ fn cluster_rules() -> Value {
             &operand::cluster_names(),
             &["get", "list", "watch", "patch", "delete"],
         ),
-        // To migrate objects that are stored in a former version.
+        // To migrate objects that are stored in a previous version.
         named("apiextensions.k8s.io", &["customresourcedefinitions"], &crds, &["get"]),
         named("apiextensions.k8s.io", &["customresourcedefinitions/status"], &crds, &["patch"]),
     ];
     // To see whether kubernetes-nmstate runs. Its removal is a command of the administrator.
     rules.push(rule("apps", &["deployments", "daemonsets"], &["list"]));
-    // To make policies of the documents of nodes when asked; those that are there are not touched.
+    // To create policies from the documents of nodes on request; existing policies are not
+    // modified.
     let machine_configs = ["machineconfigs"];
     rules.push(rule("machineconfiguration.openshift.io", &machine_configs, &write[..3]));
     rules.push(rule("nmstate.io", &["nodenetworkconfigurationpolicies"], &["create"]));
-    // To clear the reports when handlers go for good.
+    // To delete the reports when handlers are removed permanently.
     let reports = ["nodenetworkstates", "nodenetworkconfigurationenactments"];
     rules.push(rule("nmstate.io", &reports, &["deletecollection"]));
     rules.extend(operand::rules_to_pass_on());
@@ -101,7 +102,7 @@ fn namespace_rules() -> Value {
     let all = ["get", "list", "watch", "create", "patch", "delete"];
     json!([
         rule("apps", &["deployments", "daemonsets"], &all),
-        // Whether a handler is left that would report again.
+        // To check whether a handler still runs that would report again.
         rule("", &["pods"], &["list"]),
         rule("", &["services", "serviceaccounts"], &all),
         // To list and watch them is passed on to the coordinator.

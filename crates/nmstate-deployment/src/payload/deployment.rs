@@ -48,7 +48,7 @@ pub(super) fn deployment() -> Value {
         "tolerations": pod::control_plane_tolerations(),
         "containers": [container(&[])],
     });
-    // Which TLS the cluster wants, the operator reads for itself.
+    // The operator reads the TLS settings of the cluster itself.
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
     metrics::serve(&mut pod, OPERATOR, address, Vec::new());
     json!({
@@ -72,8 +72,8 @@ pub(super) fn service() -> Value {
     metrics::service(OPERATOR, NAMESPACE, Some(METRICS_PORT))
 }
 
-/// The operator asks the API server and name servers. Nobody asks it but the monitoring, and the
-/// kubelet of its node, which is never kept away.
+/// The operator sends requests to the API server and name servers. Only the monitoring sends requests to
+/// it, and the kubelet of its node, which network policies do not restrict.
 pub(super) fn network_policy() -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",

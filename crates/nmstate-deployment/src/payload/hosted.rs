@@ -65,7 +65,7 @@ fn service_monitor(namespace: &str, component: &str) -> Value {
 
 fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
     let labels = json!({ COMPONENT_LABEL: name, PART_OF_LABEL: PART_OF });
-    // No rights in the management cluster: everything is done with the guest's kubeconfig.
+    // No permissions in the management cluster: everything is done with the guest's kubeconfig.
     pod["automountServiceAccountToken"] = json!(false);
     if let Some(pod) = pod.as_object_mut() {
         pod.remove("serviceAccountName");

@@ -1,4 +1,4 @@
-//! Metrics: who may ask for them, where they are, and when somebody is to be told.
+//! Metrics: who may read them, where they are served, and which alerts there are.
 
 use serde_json::{Value, json};
 
@@ -51,8 +51,8 @@ fn role_binding() -> Value {
     })
 }
 
-/// Whoever serves metrics must know the authority by which the monitoring shows who it is. The
-/// cluster has a role for those who do.
+/// A component that serves metrics must read the CA that signs the certificate of the monitoring.
+/// The cluster has a role for that.
 fn client_authority() -> Value {
     let subjects = [HANDLER, COORDINATOR, OPERATOR]
         .map(|name| json!({ "kind": "ServiceAccount", "name": name, "namespace": NAMESPACE }));
@@ -69,8 +69,8 @@ fn client_authority() -> Value {
     })
 }
 
-/// The monitoring shows the certificate that the cluster gave it, and checks ours by the name of
-/// the Service. The files are where it has them in every OpenShift cluster.
+/// The monitoring presents the certificate that the cluster issued to it, and verifies ours by the
+/// name of the Service. The files are where it has them in every OpenShift cluster.
 fn own_tls(component: &str) -> Value {
     json!({
         "caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
@@ -141,10 +141,10 @@ fn control_plane_alerts(namespace: &str, selector: &str) -> [Value; 2] {
         alert(
             namespace,
             "NodeNetworkPolicyDegraded",
-            // Of all copies of the coordinator one counts: a change of leader is no news.
+            // Only one replica of the coordinator counts: a change of leader must not matter.
             &format!("max(kubernetes_nmstate_policies_status{degraded}) > 0"),
             "A node network policy failed on some of its nodes.",
-            "{{ $value }} node network policies are Degraded. `oc get nncp` and `oc get nnce` say which policies, which nodes, and why; nodes that failed have the network they had before.",
+            "{{ $value }} node network policies are Degraded. `oc get nncp` and `oc get nnce` show which policies, which nodes, and why; nodes that failed have the network they had before.",
         ),
         alert(
             namespace,

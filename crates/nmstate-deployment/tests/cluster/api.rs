@@ -1,11 +1,11 @@
-//! Our CRDs take and refuse what those of kubernetes-nmstate do.
+//! Our CRDs accept and reject the same as those of kubernetes-nmstate.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::data_tier;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::crd;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn originals(folder: &Path) -> BTreeMap<String, Value> {
     crds.map(|crd| (crd["metadata"]["name"].as_str().unwrap().to_owned(), crd)).collect()
 }
 
-/// A schema without its prose, and what is required in the order of the letters.
+/// A schema without descriptions, with required fields in alphabetical order.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -85,7 +85,7 @@ fn specs_have_the_schemas_of_the_original_and_statuses_at_least_its_fields() {
     }
 }
 
-/// Every document of the files in these folders that a server may judge.
+/// Every document of the files in these folders that a server can validate.
 fn documents(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for place in ["upstream", "users", "templated"] {
@@ -139,7 +139,7 @@ async fn real_policies_are_taken_and_refused_as_by_the_original() {
         assert_eq!(mine, original, "{name}: taken by us: {mine}, by the original: {original}");
         if mine { taken += 1 } else { refused += 1 }
     }
-    // What was found when the policies were collected; fewer would mean that we lost some.
+    // The number when the policies were collected; fewer would mean that some were lost.
     assert!(taken >= 130 && refused > 0, "{taken} taken, {refused} refused");
 }
 

@@ -1,11 +1,12 @@
-//! What admission lets in: policies that can be honoured, and of each handler only what is its own.
+//! What admission accepts: policies that can be honoured, and from each handler only its own
+//! objects.
 
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use lab::eventually;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::{
     NodeNetworkConfigurationEnactment, NodeNetworkConfigurationPolicy, NodeNetworkState,
 };
@@ -15,7 +16,7 @@ use crate::support::{apply, client, payload};
 
 const NAMESPACE: &str = "openshift-nmstate-operator";
 
-/// More rights than handlers have: what is refused here is refused by admission.
+/// More permissions than handlers have: what is rejected here is rejected by admission.
 const SCENE: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -101,7 +102,7 @@ async fn a_handler_writes_about_its_own_node_and_no_other_and_without_a_node_not
     let (zero, one) = (handler(&server, "worker-0").await, handler(&server, "worker-1").await);
     let states = |client: &Client| Api::<NodeNetworkState>::all(client.clone());
     let create = PostParams::default();
-    // The server takes a moment to act on new rules of admission.
+    // The server needs a moment to apply new admission policies.
     eventually("another node's state is refused", || async {
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let result = states(&one).create(&dry, &NodeNetworkState::new("worker-0")).await;
@@ -124,7 +125,7 @@ async fn a_handler_writes_about_its_own_node_and_no_other_and_without_a_node_not
     enactments(&zero).create(&create, &good).await.unwrap();
     for (name, node, policy) in [
         ("worker-1.vlan", "worker-1", "vlan"),
-        // A name that is another's, under a label that is one's own, and the other way round.
+        // A name of another node with a label of its own, and the reverse.
         ("worker-1.vlan", "worker-0", "vlan"),
         ("worker-0.vlan.x", "worker-1", "vlan.x"),
         ("worker-0.vlan", "worker-0", "mtu"),
@@ -236,7 +237,7 @@ async fn a_policy_that_cannot_be_honoured_does_not_fail_an_installation() {
     })
     .await;
     assert!(admin.create(&create, &unknown).await.is_err());
-    // Who applies the manifests of an installation is given a warning only.
+    // The user that applies the manifests of an installation gets a warning only.
     let installer = policies(installer(&server).await);
     installer.create(&create, &long).await.unwrap();
     installer.create(&create, &unknown).await.unwrap();

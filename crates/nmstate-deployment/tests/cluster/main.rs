@@ -1,5 +1,5 @@
-//! The program against a real API server: what it writes for a release payload, what the server
-//! makes of the API, and what each part may do there.
+//! The program against a real API server: what it writes for a release payload, how the server
+//! handles the API, and what each component may do there.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

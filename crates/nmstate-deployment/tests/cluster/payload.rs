@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::NMStateSpec;
 use nmstate_deployment::operand::{self, ControlPlane, Wanted};
 

@@ -1,11 +1,11 @@
-//! What these tests stand on.
+//! Common functions of these tests.
 
 use std::fs;
 use std::path::Path;
 
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_deployment::payload;
 
 /// The files of the payload, as names and texts.
@@ -34,7 +34,7 @@ pub(crate) fn files(folder: &Path) -> Vec<(String, String)> {
     files
 }
 
-/// Applies the files whose names hold one of these words, strictly; all with an empty list.
+/// Applies the files whose names contain one of these words, strictly; all with an empty list.
 pub(crate) async fn apply(server: &ApiServer, files: &[(String, String)], words: &[&str]) {
     for (name, text) in files {
         if name == "image-references" {
@@ -53,7 +53,7 @@ pub(crate) async fn apply(server: &ApiServer, files: &[(String, String)], words:
     }
 }
 
-/// A client with an administrator's rights, or with those of a token.
+/// A client with an administrator's permissions, or with those of a token.
 pub(crate) async fn client(server: &ApiServer, token: Option<&str>) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     if let Some(token) = token {

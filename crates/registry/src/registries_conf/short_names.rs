@@ -15,7 +15,7 @@ use crate::environment::Environment;
 /// What all files together contain about names without a registry.
 #[derive(Debug, Default)]
 pub struct ShortNames {
-    /// What each name stands for, and the file that defines it.
+    /// The full name of each name, and the file that defines it.
     pub(super) aliases: BTreeMap<String, (PathBuf, String)>,
     /// Registries to search, and the file that lists them.
     pub(super) search: Option<(PathBuf, Vec<String>)>,

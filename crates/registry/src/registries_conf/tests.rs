@@ -59,7 +59,7 @@ fn mirrors_come_first_then_the_location_and_the_longest_prefix_wins() {
 }
 
 #[test]
-fn a_wildcard_stands_for_subdomains_only() {
+fn a_wildcard_matches_subdomains_only() {
     let conf = conf(
         r#"
         [[registry]]

@@ -24,7 +24,7 @@ fn paths(registry: &LabRegistry, part: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tokens_are_narrow_and_asked_for_once() {
+async fn tokens_are_narrow_and_requested_once() {
     let registry = with(Auth::Bearer(bearer()));
     let client = with_user(Side::Source, "me", "secret");
     let image = registry.image("a", "v1").unwrap();
@@ -71,7 +71,7 @@ async fn tokens_are_renewed_before_they_expire_and_after_they_were_refused() {
     let refused = |registry: &LabRegistry| {
         registry.requests().0.iter().filter(|request| request.status == 401).count()
     };
-    // Only the hello: the token was never shown too late.
+    // Only the first request: no expired token was sent.
     assert_eq!(refused(&registry), 1);
     let registry = with(Auth::Bearer(Bearer { requests: Some(1), ..bearer() }));
     let image = registry.image("a", "v1").unwrap();
@@ -97,7 +97,7 @@ async fn a_token_that_expires_during_an_upload_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_mount_asks_for_both_repositories() {
+async fn a_mount_requests_both_repositories() {
     let registry = with(Auth::Bearer(bearer()));
     let content = crate::stored_blob(&registry, "base", 5000).1;
     let client = with_user(Side::Destination, "me", "secret");
@@ -129,7 +129,10 @@ async fn refused_credentials_are_an_error_that_tells_where_they_came_from() {
                 format!("for \"{host}\" in {}", file.display()),
             ),
             (with_user(Side::Source, "me", "hunter2"), "given on the command line".to_owned()),
-            (open(CredentialSource::Anonymous), "no credentials were to be used".to_owned()),
+            (
+                open(CredentialSource::Anonymous),
+                "no credentials were used, as requested".to_owned(),
+            ),
             (source(), "no credentials were given".to_owned()),
         ] {
             let error = client.head(&image).await.unwrap_err();

@@ -55,7 +55,7 @@ async fn distribution_3_deletes_one_tag_and_leaves_the_other() {
 }
 
 #[tokio::test]
-async fn a_deletion_asks_for_the_right_to_delete_and_is_repeated_after_a_fault() {
+async fn a_deletion_requests_the_right_to_delete_and_is_repeated_after_a_fault() {
     let credentials = lab::registry::Credentials::new("me", "secret");
     let registry = LabRegistry::start(lab::registry::Settings {
         auth: Auth::Bearer(Bearer::new(credentials)),

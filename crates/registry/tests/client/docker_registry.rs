@@ -75,7 +75,7 @@ async fn an_image_makes_the_round_trip_with_tls_and_a_password() {
 }
 
 #[tokio::test]
-async fn its_ways_are_understood() {
+async fn its_behavior_is_supported() {
     let registry = DockerRegistry::start(&Settings::default()).unwrap();
     let client = crate::destination();
     let image = list();

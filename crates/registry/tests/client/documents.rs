@@ -19,7 +19,7 @@ fn service() -> (UpdateService, Url) {
     (service, url.parse().unwrap())
 }
 
-async fn ask(client: &Client, url: &Url, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+async fn fetch(client: &Client, url: &Url, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     client
         .document(DocumentRequest {
             url,
@@ -31,9 +31,9 @@ async fn ask(client: &Client, url: &Url, limit: u64) -> Result<Option<Vec<u8>>, 
 }
 
 #[tokio::test]
-async fn a_document_comes_whole_and_what_was_asked_for_is_said() {
+async fn a_document_arrives_complete_with_its_request_line() {
     let (service, url) = service();
-    let bytes = ask(&source(), &url, 1 << 20).await.unwrap().unwrap();
+    let bytes = fetch(&source(), &url, 1 << 20).await.unwrap().unwrap();
     assert!(String::from_utf8(bytes).unwrap().contains("4.1.0"));
     let requests = service.server.requests();
     let request = requests.of(&Method::GET, "channel=stable-4.1&arch=amd64").next().unwrap();
@@ -52,21 +52,21 @@ async fn what_passes_is_tried_again_and_what_stays_is_an_error_with_its_reason()
     ] {
         let (service, url) = service();
         service.server.fault(Fault::on_any("/graph").times(2).does(effect.clone()));
-        let found = ask(&source(), &url, 1 << 20).await;
+        let found = fetch(&source(), &url, 1 << 20).await;
         assert!(found.is_ok_and(|document| document.is_some()), "{effect:?}");
         service.server.fault(Fault::on_any("/graph").does(effect.clone()));
-        assert!(ask(&source(), &url, 1 << 20).await.is_err(), "{effect:?}");
+        assert!(fetch(&source(), &url, 1 << 20).await.is_err(), "{effect:?}");
         assert_eq!(service.server.requests().count(), 3 + 4, "{effect:?}");
     }
 }
 
 #[tokio::test]
-async fn absent_is_an_answer_and_refused_is_another() {
+async fn absent_and_refused_are_distinguished() {
     let (service, url) = service();
     let absent = url.join("/nowhere").unwrap();
-    assert!(ask(&source(), &absent, 100).await.unwrap().is_none());
+    assert!(fetch(&source(), &absent, 100).await.unwrap().is_none());
     service.server.fault(Fault::on_any("/graph").does(Effect::status(403)));
-    let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
+    let error = fetch(&source(), &url, 1 << 20).await.unwrap_err();
     assert!(error.to_string().contains("the server responded 403 Forbidden"), "{error}");
     assert!(!error.to_string().contains("channel="), "a query may hold what is secret");
     assert_eq!(service.server.requests().count(), 2, "a refusal is not asked for again");
@@ -75,17 +75,17 @@ async fn absent_is_an_answer_and_refused_is_another() {
 #[tokio::test]
 async fn a_web_page_or_too_much_is_not_taken_for_a_document() {
     let (service, url) = service();
-    let error = ask(&source(), &url, 10).await.unwrap_err();
+    let error = fetch(&source(), &url, 10).await.unwrap_err();
     assert!(matches!(error, Error::Large { limit: 10, .. }), "{error}");
     let headers = vec![("content-type".into(), "text/html; charset=utf-8".into())];
     let page = Effect::Status(200, headers, "<html>Please log in</html>".into());
     service.server.fault(Fault::on_any("/graph").does(page));
-    let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
+    let error = fetch(&source(), &url, 1 << 20).await.unwrap_err();
     assert!(error.to_string().contains("a web page arrived instead"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn a_silent_server_is_given_up() {
     let (service, url) = service();
     service.server.fault(Fault::on_any("/graph").does(Effect::StallAfter(3)));
     let stall = Duration::from_millis(200);
@@ -93,27 +93,27 @@ async fn a_server_that_says_nothing_is_given_up() {
     let timeouts = Timeouts { stall, ..settings.timeouts };
     let retry = registry::Retry { times: 1, delay: Some(Duration::ZERO) };
     let client = Client::open(registry::Settings { timeouts, retry, ..settings }).unwrap();
-    let error = ask(&client, &url, 1 << 20).await.unwrap_err();
-    assert!(error.to_string().contains("no further bytes came within 0.2 s"), "{error}");
+    let error = fetch(&client, &url, 1 << 20).await.unwrap_err();
+    assert!(error.to_string().contains("no further bytes were received within 0.2 s"), "{error}");
 }
 
 #[tokio::test]
 async fn a_document_comes_through_the_proxy_of_the_environment() {
-    // A proxy is asked for whole addresses, and this one knows the path of all.
+    // Requests to a proxy have whole addresses, and this one has the path of all.
     let (service, _) = service();
     let http_proxy = Some(service.server.url().to_owned());
     let environment = Environment { http_proxy, ..nowhere() };
     let client =
         Client::open(registry::Settings { environment, ..settings(Side::Source) }).unwrap();
     let url = "http://updates.example/api/upgrades_info/v1/graph?channel=stable-4.1";
-    let found = ask(&client, &url.parse().unwrap(), 1 << 20).await.unwrap();
+    let found = fetch(&client, &url.parse().unwrap(), 1 << 20).await.unwrap();
     assert!(found.is_some());
     let requests = service.server.requests();
     assert_eq!(requests.0[0].headers["host"], "updates.example");
 }
 
 #[tokio::test]
-async fn credentials_go_to_private_servers_only_and_not_where_those_link_to() {
+async fn credentials_are_sent_to_private_servers_only_and_not_where_those_link_to() {
     let (service, url) = service();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("auth.json");

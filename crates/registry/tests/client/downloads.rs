@@ -24,7 +24,7 @@ async fn a_blob_arrives_whole_or_from_where_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_cut_download_goes_on_from_where_it_was_cut() {
+async fn an_interrupted_download_continues_where_it_was_interrupted() {
     let registry = lab(Settings::default());
     let (blob, content) = stored_blob(&registry, "a", SIZE);
     registry.fault(Fault::on(Method::GET, "/blobs/").times(5).does(Effect::CutAfter(40_000)));
@@ -69,7 +69,7 @@ async fn a_download_that_never_gets_on_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stalled_download_is_noticed_and_goes_on() {
+async fn a_stalled_download_is_noticed_and_continues() {
     let registry = lab(Settings::default());
     let (blob, content) = stored_blob(&registry, "a", SIZE);
     registry.fault(Fault::on(Method::GET, "/blobs/").times(1).does(Effect::StallAfter(40_000)));
@@ -82,7 +82,7 @@ async fn a_stalled_download_is_noticed_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_blob_of_another_length_than_its_manifest_says_is_an_error() {
+async fn a_blob_of_another_length_than_in_its_manifest_is_an_error() {
     let registry = lab(Settings::default());
     let (blob, _) = stored_blob(&registry, "a", SIZE);
     let from = location(&registry, "a");

@@ -1,5 +1,5 @@
 //! The client against registries: one of our own that misbehaves on demand,
-//! Debian's docker-registry, and single answers no registry should give.
+//! Debian's docker-registry, and single responses that no registry should send.
 
 #![allow(clippy::unwrap_used, reason = "all of this crate is tests")]
 
@@ -10,7 +10,7 @@ mod documents;
 mod downloads;
 mod manifests;
 mod mirrors;
-mod odd_answers;
+mod odd_responses;
 mod rate_limits;
 mod retries;
 mod secure_connections;
@@ -65,7 +65,7 @@ fn location(registry: &LabRegistry, repository: &str) -> Location {
     Location::new(registry.host().unwrap(), repository.parse().unwrap())
 }
 
-/// A blob in an image of its own, put into `repository`.
+/// A blob in its own image, put into `repository`.
 fn stored_blob(registry: &LabRegistry, repository: &str, size: u64) -> (Blob, Bytes) {
     let layer = Layer::generate(repository, size, lab::images::Compression::None).unwrap();
     let platform = oci::Platform::new("linux", "amd64");

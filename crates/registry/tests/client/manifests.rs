@@ -54,7 +54,7 @@ async fn an_open_registry_gets_one_request() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_none_and_costs_one_request() {
+async fn what_does_not_exist_is_none_and_takes_one_request() {
     let registry = lab(Settings::default());
     registry.put_image(&Image::tiny("x").unwrap(), "a", "v1").unwrap();
     let client = source();
@@ -72,7 +72,7 @@ async fn a_reference_without_tag_and_digest_is_refused() {
 }
 
 #[tokio::test]
-async fn a_registry_that_lies_about_a_digest_is_refused() {
+async fn a_registry_with_a_wrong_digest_is_refused() {
     let registry = lab(Settings::default());
     let image = Image::tiny("x").unwrap();
     registry.put_image(&image, "a", "v1").unwrap();
@@ -88,7 +88,7 @@ async fn a_registry_that_lies_about_a_digest_is_refused() {
     registry.fault(Fault::on(Method::GET, "/manifests/").does(Effect::WrongBytes));
     let error = client.manifest(&by_digest).await.unwrap_err();
     assert!(matches!(error.last(), Error::Digest { .. }), "{error}");
-    // Bytes may have been damaged on the way: two more attempts each.
+    // Bytes may have been damaged in transit: two more attempts each.
     assert_eq!(client.traffic().retries, 6);
 }
 
@@ -134,7 +134,7 @@ async fn attempts_are_counted_and_then_the_last_error_is_given() {
 }
 
 #[tokio::test]
-async fn a_registry_that_says_when_to_come_back_is_left_alone_until_then() {
+async fn a_registry_that_sends_retry_after_gets_no_requests_until_then() {
     let registry = lab(Settings::default());
     registry.put_image(&Image::tiny("x").unwrap(), "a", "v1").unwrap();
     registry.fault(Fault::on_any("/manifests/").times(1).does(Effect::too_many_requests(1)));
@@ -208,7 +208,7 @@ async fn tags_come_in_pages_and_the_pages_are_bounded() {
 }
 
 #[tokio::test]
-async fn referrers_are_listed_and_a_registry_without_the_api_is_asked_once() {
+async fn referrers_are_listed_and_a_registry_without_the_api_gets_one_request() {
     let image = Image::tiny("x").unwrap().with_referrer("application/x-test", b"hello").unwrap();
     let modern = lab(Settings::default());
     modern.put_image(&image, "a", "v1").unwrap();

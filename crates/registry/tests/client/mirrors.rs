@@ -27,7 +27,7 @@ fn host(registry: &LabRegistry) -> String {
 }
 
 #[tokio::test]
-async fn the_mirror_is_asked_and_the_registry_left_alone() {
+async fn the_mirror_gets_the_requests_and_the_registry_none() {
     let (own, mirror) = (lab(Settings::default()), lab(Settings::default()));
     let (blob, content) = stored_blob(&mirror, "cache/a", 5000);
     let conf = mirrored(&host(&own), &[format!("{}/cache", host(&mirror))]);
@@ -69,7 +69,7 @@ async fn a_mirror_that_cannot_be_reached_is_left_out_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_download_that_breaks_at_a_mirror_goes_on_at_the_registry() {
+async fn a_download_that_breaks_at_a_mirror_continues_at_the_registry() {
     let (own, mirror) = (lab(Settings::default()), lab(Settings::default()));
     let (blob, content) = stored_blob(&own, "a", 300_000);
     stored_blob(&mirror, "a", 300_000);
@@ -139,7 +139,7 @@ async fn writing_follows_the_location_and_no_mirror() {
 }
 
 #[tokio::test]
-async fn insecure_is_for_the_registry_it_is_said_of_and_no_other() {
+async fn insecure_is_for_the_registry_it_is_set_for_and_no_other() {
     let (marked, other) = (lab(Settings::default()), lab(Settings::default()));
     for registry in [&marked, &other] {
         registry.put_image(&Image::tiny("x").unwrap(), "a", "v1").unwrap();

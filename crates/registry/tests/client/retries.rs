@@ -104,7 +104,7 @@ async fn a_host_that_drops_packets_is_waited_for_once() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_requires_a_login_is_not_asked_twice() {
+async fn a_proxy_that_requires_a_login_gets_no_second_request() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let requested = Arc::new(AtomicUsize::new(0));

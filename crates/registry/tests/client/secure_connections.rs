@@ -45,7 +45,7 @@ async fn a_private_authority_is_trusted_for_its_registry_alone() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_where_it_is_asked_for() {
+async fn a_client_certificate_is_sent_where_it_is_requested() {
     let authority = Arc::new(Authority::generate().unwrap());
     let registry = secured(&authority, ClientCertificates::Required);
     let image = registry.image("a", "v1").unwrap();
@@ -118,8 +118,8 @@ async fn tokens_work_over_tls() {
     assert!(client.head(&registry.image("a", "v1").unwrap()).await.unwrap().is_some());
 }
 
-/// Takes TLS connections, offers both protocols, and reports which was agreed
-/// on. Answers nothing.
+/// Accepts TLS connections, offers both protocols, and reports which was agreed
+/// on. Sends no response.
 async fn agreed_protocols(
     authority: &Authority,
 ) -> (std::net::SocketAddr, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {

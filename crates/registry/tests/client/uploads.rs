@@ -62,7 +62,7 @@ async fn a_blob_is_mounted_where_it_can_be_and_sent_where_not() {
 }
 
 #[tokio::test]
-async fn a_broken_upload_starts_anew_with_a_new_body() {
+async fn a_broken_upload_starts_again_with_a_new_body() {
     for effect in [Effect::CutRequestAfter(100_000), Effect::status(502), Effect::status(404)] {
         let registry = lab(Settings::default());
         registry.fault(Fault::on(Method::PUT, "/blobs/uploads/").times(2).does(effect.clone()));

@@ -2,7 +2,7 @@ use super::*;
 
 const REPOSITORY: &str = "quay.io/openshift-release-dev/ocp-release";
 
-fn answer(nodes: &[&str], edges: &str, conditional: &str) -> String {
+fn response(nodes: &[&str], edges: &str, conditional: &str) -> String {
     let nodes: Vec<String> = nodes
         .iter()
         .map(|version| {
@@ -16,7 +16,7 @@ fn answer(nodes: &[&str], edges: &str, conditional: &str) -> String {
 }
 
 fn graph(nodes: &[&str], edges: &str, conditional: &str) -> Graph {
-    Graph::parse(answer(nodes, edges, conditional).as_bytes()).unwrap()
+    Graph::parse(response(nodes, edges, conditional).as_bytes()).unwrap()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn releases_are_in_the_order_of_their_versions_and_edges_follow_them() {
 }
 
 #[test]
-fn metadata_says_channels_architecture_and_announcement() {
+fn metadata_has_channels_architecture_and_announcement() {
     let text = r#"{"version":1,"nodes":[{"version":"4.14.1","payload":"quay.io/a/b@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "metadata":{"io.openshift.upgrades.graph.release.channels":"stable-4.14, eus-4.14,,","release.openshift.io/architecture":"multi",
         "url":"https://access.redhat.com/errata/RHSA-2023:1","other":"x"}}],"edges":[]}"#;
@@ -46,7 +46,7 @@ fn metadata_says_channels_architecture_and_announcement() {
 
 #[test]
 fn a_payload_that_is_not_an_image_concerns_its_own_release_only() {
-    let text = answer(&["4.1.0", "4.1.1"], "[[0,1]]", "[]")
+    let text = response(&["4.1.0", "4.1.1"], "[[0,1]]", "[]")
         .replace(&format!("{REPOSITORY}:4.1.0"), "quay.io/a/b@sha256:12");
     let graph = Graph::parse(text.as_bytes()).unwrap();
     assert_eq!(graph.versions().count(), 2);
@@ -98,26 +98,26 @@ fn graphs_of_several_channels_become_one() {
     assert_eq!(merged.update(1, 2).unwrap().risks()[0].name, "R");
     assert_eq!(Graph::merged([&merged, &one, &other]).unwrap(), merged);
 
-    let text = answer(&["4.1.1"], "[]", "[]").replace(REPOSITORY, "quay.io/other/release");
+    let text = response(&["4.1.1"], "[]", "[]").replace(REPOSITORY, "quay.io/other/release");
     let forged = Graph::parse(text.as_bytes()).unwrap();
     let error = Graph::merged([&one, &forged]).unwrap_err().to_string();
     assert!(error.contains("different payloads for release 4.1.1"), "{error}");
 }
 
 #[test]
-fn what_is_no_graph_is_refused_with_the_reason() {
+fn what_is_not_a_graph_is_refused_with_the_reason() {
     let html = "\n <!DOCTYPE html><html><body>Please log in</body></html>";
-    let twice = answer(&["4.1.0", "4.1.0"], "[]", "[]");
-    let edge = answer(&["4.1.0"], "[[0,1]]", "[]");
+    let twice = response(&["4.1.0", "4.1.0"], "[]", "[]");
+    let edge = response(&["4.1.0"], "[[0,1]]", "[]");
     for (text, expected) in [
         (html, "a web page, not an update graph"),
         ("", "not an update graph"),
         ("{\"nodes\":[]}", "not an update graph"),
-        (&answer(&["4.1"], "[]", "[]"), "a release with the version \"4.1\""),
-        (&answer(&["v4.1.0"], "[]", "[]"), "a release with the version \"v4.1.0\""),
+        (&response(&["4.1"], "[]", "[]"), "a release with the version \"4.1\""),
+        (&response(&["v4.1.0"], "[]", "[]"), "a release with the version \"v4.1.0\""),
         (&twice, "release 4.1.0 twice"),
         (&edge, "from release number 0 to number 1, but only 1"),
-        (&answer(&["4.1.0"], "[[0,-1]]", "[]"), "not an update graph"),
+        (&response(&["4.1.0"], "[[0,-1]]", "[]"), "not an update graph"),
     ] {
         let error = Graph::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");

@@ -31,7 +31,7 @@ pub struct KubeVirtDisk {
 pub enum BootImagesError {
     #[error("the release's boot images are more than {} MiB of text", MAX_BYTES >> 20)]
     Large,
-    #[error("the release's boot images are no ConfigMap with a stream")]
+    #[error("the release's boot images are not a ConfigMap with a stream")]
     Yaml(#[source] Box<serde_saphyr::Error>),
     #[error("the stream of the release's boot images cannot be read")]
     Stream(#[source] serde_json::Error),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_boot_images_is_refused() {
+    fn what_is_not_a_list_of_boot_images_is_refused() {
         assert!(matches!(BootImages::parse(b"kind: ConfigMap\n"), Err(BootImagesError::Yaml(_))));
         let stream = "data:\n  stream: '<html>'\n";
         assert!(matches!(BootImages::parse(stream.as_bytes()), Err(BootImagesError::Stream(_))));

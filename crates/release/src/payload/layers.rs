@@ -116,7 +116,7 @@ struct Layer {
     folder_gone: bool,
 }
 
-/// What stands in the place of a wanted file.
+/// What is at the path of a wanted file.
 #[derive(Debug)]
 enum Thing {
     File(Vec<u8>),

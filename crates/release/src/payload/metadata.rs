@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_says_its_version_and_where_it_can_be_reached_from() {
+    fn a_release_has_its_version_and_where_it_can_be_reached_from() {
         let text = r#"{"kind":"cincinnati-metadata-v0","version":"4.14.1","previous":["4.13.9","4.14.0"],
             "metadata":{"url":"https://x.example/1","release.openshift.io/architecture":"multi"}}"#;
         let read = ReleaseMetadata::parse(text.as_bytes()).unwrap();

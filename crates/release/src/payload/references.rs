@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_the_component_it_is_wrong_with() {
+    fn what_is_wrong_is_reported_for_the_affected_component() {
         let many = vec![tag("a", &pinned()); MAX_COMPONENTS + 1].join(",");
         for (text, expected) in [
             ("<html>".to_owned(), "not an ImageStream"),

@@ -1,4 +1,4 @@
-//! Why nothing can be selected, and what is worth saying about a selection.
+//! Why nothing can be selected, and notes about a selection.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::nearest;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// The caller had no graph to give; it knows why.
+    /// The caller has no graph, and knows the reason.
     #[error("there is no update graph of channel {channel} for {}", architecture.as_str())]
     NoGraph { channel: String, architecture: Architecture },
     #[error("channel {channel} has no releases for {}{}", architecture.as_str(), nearest::suggestion(.near))]
@@ -38,13 +38,13 @@ pub enum Note {
     ExtendedUpdate { channel: String, min: Version, max: Version },
     /// `shortestPath` found no path; only both ends were selected.
     NoPath { channel: String, from: Version, to: Version },
-    /// The way across channels has a gap: a channel's newest release cannot be
+    /// The path across channels has a gap: a channel's newest release cannot be
     /// reached inside it.
     NoWay { channel: String, from: Version, to: Version },
-    /// The way across channels ends, as the next one does not know where it
+    /// The path across channels ends, as the next one does not have the release where it
     /// has come to.
     Blocked { at: Version, channel: String },
-    /// A channel on the way that does not exist or has no releases.
+    /// A channel on the path that does not exist or has no releases.
     Skipped { channel: String },
     /// Channels whose names have no minor version have no path between them.
     NoOrder { from: String, to: String },
@@ -91,19 +91,19 @@ impl fmt::Display for Note {
             ),
             Self::NoWay { channel, from, to } => write!(
                 f,
-                "on the way across channels no updates lead from {from} to {to} in {channel}; the releases between them are not selected"
+                "on the path across channels no updates lead from {from} to {to} in {channel}; the releases between them are not selected"
             ),
             Self::Blocked { at, channel } => write!(
                 f,
-                "no updates lead from {at} into channel {channel}, which does not have it; of that channel only what was asked for is selected"
+                "no updates lead from {at} into channel {channel}, which does not have it; of that channel only the requested releases are selected"
             ),
             Self::Skipped { channel } => write!(
                 f,
-                "channel {channel} on the way has no releases; the way continues in the next channel"
+                "channel {channel} on the path has no releases; the path continues in the next channel"
             ),
             Self::NoOrder { from, to } => write!(
                 f,
-                "no way is selected from channel {from} to channel {to}, as a name without minor version does not determine their order"
+                "no path is selected from channel {from} to channel {to}, as a name without minor version does not determine their order"
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! The shortest way between two releases.
+//! The shortest path between two releases.
 
 use std::collections::{BTreeMap, VecDeque};
 

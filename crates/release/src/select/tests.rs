@@ -49,7 +49,7 @@ fn channel(name: &str, min: &str, max: &str) -> ReleaseChannel {
         max_version: version(max),
         shortest_path: false,
         full: false,
-        at: Position::default(),
+        at: EntryPosition::default(),
     }
 }
 
@@ -117,7 +117,7 @@ fn the_shortest_path_prefers_newer_releases() {
 }
 
 #[test]
-fn without_a_path_both_ends_are_selected_and_a_note_says_so() {
+fn without_a_path_both_ends_are_selected_and_a_note_reports_it() {
     let section = of(vec![shortest("stable-4.2", "4.1.0-6", "4.2.0-2")]);
     let selection = select(&section, &upstream());
     assert_eq!(versions(&selection), ["4.1.0-6", "4.2.0-2"]);
@@ -129,13 +129,13 @@ fn without_a_path_both_ends_are_selected_and_a_note_says_so() {
 }
 
 #[test]
-fn the_way_across_two_minor_versions_stops_at_the_newest_of_each() {
+fn the_path_across_two_minor_versions_stops_at_the_newest_of_each() {
     let channels = vec![
         channel("stable-4.0", "4.0.0-5", "4.0.0-5"),
         channel("stable-4.2", "4.2.0-3", "4.2.0-3"),
     ];
     assert_eq!(selected(channels.clone()), ["4.0.0-5", "4.0.0-6", "4.0.0-8", "4.1.0-6", "4.2.0-3"]);
-    // The channel between was not requested, and is needed all the same.
+    // The channel between was not requested, but is needed.
     let mut known = upstream();
     known.0.retain(|key, _| key.channel != "stable-4.1");
     let missing = needed(&of(channels), &known);
@@ -155,7 +155,7 @@ fn a_blocked_route_ends_with_a_note_and_the_requested_releases() {
 }
 
 #[test]
-fn channels_of_one_minor_version_share_a_way_in_the_target() {
+fn channels_of_one_minor_version_share_a_path_in_the_target() {
     assert_eq!(
         selected(vec![
             channel("stable-4.3", "4.3.0", "4.3.0"),
@@ -173,7 +173,7 @@ fn channels_of_one_minor_version_share_a_way_in_the_target() {
 }
 
 #[test]
-fn a_channel_that_is_missing_on_the_way_is_passed_over() {
+fn a_channel_that_is_missing_on_the_path_is_passed_over() {
     let mut graphs = Graphs::new();
     let mut put = |name: &str, graph| {
         graphs.insert(GraphKey::new(Distribution::Ocp, name, Architecture::Amd64), graph);
@@ -200,7 +200,7 @@ fn a_range_over_two_minor_versions_of_eus_gets_a_note() {
 }
 
 #[test]
-fn what_cannot_be_selected_says_why_and_offers_the_nearest() {
+fn what_cannot_be_selected_is_reported_and_offers_the_nearest() {
     assert_eq!(
         failure(vec![shortest("stable-4.0", "4.0.0-3", "4.0.0-8")]),
         "channel stable-4.0 has no release 4.0.0-3; the nearest are 4.0.0-0.okd-0, 4.0.0-4 and 4.0.0-8"

@@ -10,7 +10,7 @@ pub(super) struct CutShort;
 /// Tags of packets that may come in parts: compressed, encrypted and literal data.
 const IN_PARTS: [u8; 5] = [8, 9, 11, 18, 20];
 
-/// The same packets, each with one length. What is not a packet stays as it is, for the reader of
+/// The same packets, each with one length. What is not a packet is not changed, for the reader of
 /// packets to reject.
 pub(super) fn joined(bytes: &[u8]) -> Result<Vec<u8>, CutShort> {
     let mut out = Vec::with_capacity(bytes.len());

@@ -73,7 +73,7 @@ impl UpgradePaths {
             false => (Role::Goal, format!("From where {anchor} can be reached")),
         };
         let mut nodes = vec![node(anchor, rank(0), lane(anchor), role, "")];
-        // Newest first: it is what most look for.
+        // Newest first: most users search for it.
         let mut releases: Vec<&Reached> = self.releases.iter().collect();
         releases.sort_by(|a, b| a.hops.cmp(&b.hops).then_with(|| b.version.cmp(&a.version)));
         for release in &releases {
@@ -94,7 +94,7 @@ impl UpgradePaths {
         }
         let edges = releases.iter().zip(1..).filter_map(|(release, own)| {
             let via = *places.get(&release.via.to_string())?;
-            // What the way gained since the release next to it.
+            // What the path gained since the release next to it.
             let before = known.get(&release.via).copied().unwrap_or_default();
             let own_risks: Vec<String> =
                 release.risks.iter().filter(|risk| !before.contains(risk)).cloned().collect();

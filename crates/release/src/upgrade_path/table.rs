@@ -7,7 +7,7 @@ use drawing::columns;
 
 use super::{Hop, Reached, Route, UpgradePaths};
 
-/// How many channels are named before it is only said how many more there are.
+/// How many channels are named before only the number of the others is printed.
 const NAMED_CHANNELS: usize = 3;
 
 impl UpgradePaths {
@@ -80,7 +80,7 @@ impl UpgradePaths {
     fn reached(&self) -> String {
         let mut text = match (&self.from, &self.to) {
             (Some(from), _) => match self.releases.len() {
-                0 => format!("No updates lead anywhere from {from}.\n"),
+                0 => format!("No updates lead on from {from}.\n"),
                 many => format!("{} can be reached from {from}\n", counted(many, "release")),
             },
             (None, Some(to)) => match self.releases.len() {

@@ -54,7 +54,7 @@ fn stops(route: &Route) -> Vec<String> {
 }
 
 #[test]
-fn the_way_without_risks_comes_first_and_a_shorter_risky_one_second() {
+fn the_path_without_risks_comes_first_and_a_shorter_risky_one_second() {
     let paths = paths_of(&sample(), "4.14.1", "4.16.3").unwrap();
     let [fine, short] = &paths.routes[..] else { panic!("{paths:?}") };
     assert_eq!(stops(fine), NODES);
@@ -68,16 +68,16 @@ fn the_way_without_risks_comes_first_and_a_shorter_risky_one_second() {
 }
 
 #[test]
-fn a_way_with_risks_alone_says_so() {
+fn only_risky_paths_are_reported_as_such() {
     let graph = graph(&["4.15.2", "4.15.8"], &[(0, 1)], &[(0, 1, "R")]);
     let paths = paths_of(&graph, "4.15.2", "4.15.8").unwrap();
     assert_eq!(paths.routes.len(), 1);
     assert!(!paths.routes[0].without_risks);
-    assert!(paths.advice[0].starts_with("Every way has known risks."));
+    assert!(paths.advice[0].starts_with("Every path has known risks."));
 }
 
 #[test]
-fn of_ways_with_the_same_hops_the_one_with_fewer_risks_is_taken() {
+fn of_paths_with_the_same_hops_the_one_with_fewer_risks_is_taken() {
     let nodes = ["4.15.0", "4.15.1", "4.15.2", "4.15.9"];
     let edges = [(0, 1), (1, 3)];
     let graph = graph(&nodes, &edges, &[(0, 2, "A"), (2, 3, "B")]);
@@ -148,7 +148,7 @@ fn a_missing_path_has_a_reason() {
     );
     assert_eq!(
         paths_of(&cut, "4.15.8", "4.16.3").unwrap_err().to_string(),
-        "no updates lead from 4.15.8 to 4.16.3; none leads anywhere from there"
+        "no updates lead from 4.15.8 to 4.16.3; no update leads on from it"
     );
 }
 
@@ -179,7 +179,7 @@ RISKS
     let reach = paths_of(&sample(), "4.15.2", "").unwrap().table();
     assert!(reach.contains("2     4.16.3 (head)  4.15.8"), "{reach}");
     let nothing = paths_of(&sample(), "4.16.3", "").unwrap().table();
-    assert_eq!(nothing, "No updates lead anywhere from 4.16.3.\n");
+    assert_eq!(nothing, "No updates lead on from 4.16.3.\n");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn pictures_have_every_release_and_are_the_same_every_time() {
 
 proptest! {
     #[test]
-    fn every_way_is_made_of_updates_and_reachability_is_the_same_in_both_directions(
+    fn every_path_consists_of_updates_and_reachability_is_the_same_in_both_directions(
         plain in prop::collection::vec((0..9_usize, 1..9_usize), 0..25),
         risky in prop::collection::vec((0..9_usize, 1..9_usize), 0..10),
     ) {

@@ -1,9 +1,9 @@
-//! Data tier: real answers of the update service, real payloads and real signatures.
+//! Data tier: real responses of the update service, real payloads and real signatures.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 
-use image_set::{Architecture, Distribution, PlatformSection, Position, ReleaseChannel};
+use image_set::{Architecture, Distribution, EntryPosition, PlatformSection, ReleaseChannel};
 use jiff::Timestamp;
 use lab::data_tier;
 use oci::Digest;
@@ -73,13 +73,13 @@ fn section(min: &str, max: &str, shortest_path: bool) -> PlatformSection {
         max_version: version(max),
         shortest_path,
         full: false,
-        at: Position::default(),
+        at: EntryPosition::default(),
     };
     PlatformSection { channels: vec![channel], ..PlatformSection::default() }
 }
 
 #[test]
-fn the_real_stable_4_13_selects_what_was_computed_by_hand() {
+fn the_real_stable_4_13_selects_what_was_computed_independently() {
     let Some(graphs) = stable_4_13() else { return };
     let versions = |section: &PlatformSection| -> Vec<String> {
         assert!(needed(section, &graphs).is_empty());
@@ -213,7 +213,7 @@ fn a_signature_by_a_real_key_of_another_issuer_is_accepted_with_that_key() {
 }
 
 #[test]
-fn the_ways_of_the_real_stable_4_13_are_those_that_were_computed_by_hand() {
+fn the_paths_of_the_real_stable_4_13_are_those_that_were_computed_independently() {
     let Some(graphs) = stable_4_13() else { return };
     let (_, graph) = graphs.iter().next().unwrap();
     let [from, to] = ["4.12.0", "4.13.43"].map(|text| text.parse().unwrap());

@@ -1,6 +1,6 @@
 //! Releases and graphs of the lab, read as a mirror run reads them, and signatures by GnuPG.
 
-use image_set::{Architecture, Distribution, PlatformSection, Position, ReleaseChannel};
+use image_set::{Architecture, Distribution, EntryPosition, PlatformSection, ReleaseChannel};
 use jiff::Timestamp;
 use lab::releases::{COMPONENTS, Recipe, Release, ReleaseKey};
 use lab::update_service;
@@ -101,7 +101,7 @@ fn a_published_graph_is_read_whole() {
 }
 
 #[test]
-fn releases_are_selected_and_updates_found_as_computed_by_hand() {
+fn releases_are_selected_and_updates_found_as_computed_independently() {
     let graphs = graphs();
     let versions = |min: &str, max: &str, shortest_path: bool| -> Vec<String> {
         let version = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
@@ -112,7 +112,7 @@ fn releases_are_selected_and_updates_found_as_computed_by_hand() {
             max_version: version(max),
             shortest_path,
             full: false,
-            at: Position::default(),
+            at: EntryPosition::default(),
         };
         let section = PlatformSection { channels: vec![channel], ..PlatformSection::default() };
         assert!(needed(&section, &graphs).is_empty());

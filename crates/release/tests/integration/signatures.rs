@@ -189,14 +189,14 @@ fn a_good_signature_of_another_image_is_of_no_use() {
 }
 
 #[test]
-fn no_signature_at_all_is_said_to_be_missing() {
+fn no_signature_at_all_is_reported_as_missing() {
     let refused = verify_any([], &digest(), &Keyring::empty(), now()).unwrap_err();
     assert!(refused.reasons.is_empty());
     assert!(refused.to_string().starts_with("there is no signature of sha256:"), "{refused}");
 }
 
 #[test]
-fn what_is_no_openpgp_is_said_to_be_none() {
+fn what_is_not_openpgp_is_reported_as_such() {
     let ring = Keyring::red_hat().unwrap();
     let key = lab::releases::ReleaseKey::generate().unwrap();
     let html = b"<!DOCTYPE html><html><body>404 Not Found</body></html>";

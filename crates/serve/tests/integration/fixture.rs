@@ -169,7 +169,7 @@ impl TestContent {
     }
 }
 
-/// A server in a thread of its own; dropping it shuts it down.
+/// A server in its own thread; dropping it shuts it down.
 pub struct RunningServer {
     pub address: SocketAddr,
     pub snapshot: CurrentSnapshot,

@@ -11,7 +11,7 @@ use fixture::{DEADLINE, Format, Response, RunningServer, TestContent};
 use oci::{Digest, Hasher};
 use serve::Options;
 
-/// For limits that a test does not want to act.
+/// For limits that must not take effect in a test.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn one_image(layer: &[u8]) -> TestContent {

@@ -21,7 +21,7 @@ fn two_images() -> TestContent {
 }
 
 #[test]
-fn the_version_check_says_registry_2() {
+fn the_version_check_returns_registry_2() {
     let server = two_images().serve();
     for path in ["/v2", "/v2/"] {
         let response = server.get(path);
@@ -90,7 +90,7 @@ fn what_is_known_to_the_client_is_not_sent_again() {
 }
 
 #[test]
-fn ranges_give_the_bytes_asked_for() {
+fn ranges_give_the_requested_bytes() {
     let server = two_images().serve();
     let digest = Digest::of(LAYER);
     let line = format!("GET /v2/apps/a/blobs/{digest} HTTP/1.1");
@@ -147,7 +147,7 @@ fn what_is_not_there_is_named_in_the_error() {
 }
 
 #[test]
-fn following_the_links_brings_every_tag_and_repository_once() {
+fn following_the_links_returns_every_tag_and_repository_once() {
     let mut content = TestContent::new();
     let image = content.image(Format::Oci, "amd64", LAYER);
     for number in 0..7 {

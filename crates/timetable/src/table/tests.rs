@@ -13,7 +13,7 @@ fn rate(text: &str, at: &str, zone_name: &str) -> String {
 }
 
 #[test]
-fn the_rate_follows_the_clock_and_the_weekday() {
+fn the_rate_depends_on_the_time_and_the_weekday() {
     // 2026-11-16 is a Monday.
     for (at, expected) in [
         ("2026-11-16T00:00:00", "full rate"),
@@ -53,7 +53,7 @@ fn a_window_across_midnight_belongs_to_the_day_it_begins_on() {
 }
 
 #[test]
-fn entries_with_days_come_first_and_then_the_first_that_applies() {
+fn entries_with_days_take_precedence_and_then_the_first_that_applies() {
     let text = "08:00-16:00 1MiB, 08:00-20:00 2MiB, Mon 09:00-10:00 pause, else full";
     assert_eq!(rate(text, "2026-11-16T09:30:00", "UTC"), "paused");
     assert_eq!(rate(text, "2026-11-16T10:30:00", "UTC"), "1.0 MiB/s");
@@ -89,7 +89,7 @@ fn the_next_change_is_found() {
 }
 
 #[test]
-fn clocks_that_change_are_followed() {
+fn changes_of_clocks_are_respected() {
     // 2026-03-29, Oslo: 02:00 is followed by 03:00. The night is an hour shorter.
     let night = "01:00-05:00 full, else pause";
     assert_eq!(
@@ -120,7 +120,7 @@ fn clocks_that_change_are_followed() {
 }
 
 #[test]
-fn mistakes_are_reported_with_their_column() {
+fn errors_are_reported_with_their_column() {
     for (text, expected) in [
         ("", "column 1: expected an entry such as \"22:00-06:00 full\", found nothing"),
         (

@@ -15,7 +15,7 @@ pub(crate) const ADDRESS: &str = "198.51.100.10";
 pub(crate) const GATEWAY: &str = "198.51.100.1";
 const USUAL_MTU: u64 = 1500;
 const SMALL_MTU: u64 = 1400;
-/// Nothing answers with it.
+/// Nothing responds on it.
 const UNUSED_VLAN: u64 = 77;
 
 /// A network by which the node reaches its API server.
@@ -98,7 +98,7 @@ impl Shape {
         Change { about, result: Some(result), desired }
     }
 
-    /// A change that takes the API server from the node.
+    /// A change that cuts the node off from the API server.
     pub(crate) fn bad_change(self, random: &mut Random) -> Change {
         let (top, kind) = self.top();
         let with = |ipv4: &Value| json!({"name": top, "type": kind, "state": "up", "ipv4": ipv4, "ipv6": none()});

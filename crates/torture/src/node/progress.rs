@@ -25,6 +25,9 @@ pub(crate) struct Progress {
     pub(crate) node: u64,
     /// The longest time that a node did not reach its API server.
     pub(crate) longest_outage: Duration,
+    /// The longest part of such a time during which nothing was killed.
+    #[serde(default)]
+    pub(crate) longest_undisturbed_outage: Duration,
 }
 
 impl Progress {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use lab::node::Lan;
+use lab_cluster::node::Lan;
 
 /// Between two pings.
 const INTERVAL: &str = "0.2";
@@ -20,25 +20,53 @@ pub(crate) struct Reachability {
     gaps: Arc<Mutex<Gaps>>,
 }
 
+/// How long a node was out of reach. The time during which it had no power, and booted, is not counted:
+/// [`Reachability::restart`] is called after the boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outage {
+    /// The longest time between two replies. It includes the restart of programs that were killed.
+    pub(crate) longest: Duration,
+    /// The longest part of such a time during which nothing was killed.
+    pub(crate) undisturbed: Duration,
+}
+
+impl Outage {
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            longest: self.longest.max(other.longest),
+            undisturbed: self.undisturbed.max(other.undisturbed),
+        }
+    }
+}
+
 /// The times between two replies.
 #[derive(Debug, Clone, Copy)]
 struct Gaps {
     last: Instant,
-    longest: Duration,
+    killed: Instant,
+    outage: Outage,
 }
 
 impl Gaps {
     fn new(now: Instant) -> Self {
-        Self { last: now, longest: Duration::ZERO }
+        Self { last: now, killed: now, outage: Outage::default() }
     }
 
     fn reply(&mut self, now: Instant) {
-        self.longest = self.longest_at(now);
+        self.outage = self.outage_at(now);
         self.last = now;
     }
 
-    fn longest_at(&self, now: Instant) -> Duration {
-        self.longest.max(now.saturating_duration_since(self.last))
+    fn kill(&mut self, now: Instant) {
+        self.outage = self.outage_at(now);
+        self.killed = now;
+    }
+
+    fn outage_at(&self, now: Instant) -> Outage {
+        let since = |start: Instant| now.saturating_duration_since(start);
+        let last =
+            Outage { longest: since(self.last), undisturbed: since(self.last.max(self.killed)) };
+        self.outage.max(last)
     }
 }
 
@@ -65,14 +93,19 @@ impl Reachability {
         Ok(Self { ping, reader: Some(reader), gaps })
     }
 
-    /// Forgets what was before: the node has just been switched on, or a round begins.
+    /// Clears the earlier record: the node has just been powered on, or a round starts.
     pub(crate) fn restart(&self) {
         *lock(&self.gaps) = Gaps::new(Instant::now());
     }
 
-    /// The longest time without a reply since then.
-    pub(crate) fn longest(&self) -> Duration {
-        lock(&self.gaps).longest_at(Instant::now())
+    /// A program of the node is killed now.
+    pub(crate) fn note_kill(&self) {
+        lock(&self.gaps).kill(Instant::now());
+    }
+
+    /// How long there was no reply since the last call of `restart`.
+    pub(crate) fn outage(&self) -> Outage {
+        lock(&self.gaps).outage_at(Instant::now())
     }
 }
 
@@ -102,7 +135,20 @@ mod tests {
         gaps.reply(at(1));
         gaps.reply(at(8));
         gaps.reply(at(9));
-        assert_eq!(gaps.longest_at(at(10)), Duration::from_secs(7));
-        assert_eq!(gaps.longest_at(at(20)), Duration::from_secs(11));
+        assert_eq!(gaps.outage_at(at(10)).longest, Duration::from_secs(7));
+        assert_eq!(gaps.outage_at(at(20)).longest, Duration::from_secs(11));
+    }
+
+    #[test]
+    fn a_kill_divides_an_outage_and_does_not_shorten_it() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut gaps = Gaps::new(start);
+        gaps.kill(at(12));
+        gaps.kill(at(15));
+        gaps.reply(at(20));
+        let expected =
+            Outage { longest: Duration::from_secs(20), undisturbed: Duration::from_secs(12) };
+        assert_eq!(gaps.outage_at(at(20)), expected);
     }
 }

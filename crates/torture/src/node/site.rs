@@ -1,4 +1,4 @@
-//! What changes are made on: a machine with a kernel and a disk of its own, whose only way to the
+//! What changes are made on: a machine with its own kernel and disk, whose only path to the
 //! API server is the network that is changed.
 
 use std::fs::{self, File};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use lab::kube::{ApiError, ApiServer};
-use lab::node::uml::{SwitchedOn, Uml, UmlOptions};
-use lab::node::{Lan, LanOptions, Profile, Relay};
+use lab_cluster::kube::{ApiError, ApiServer};
+use lab_cluster::node::uml::{SwitchedOn, Uml, UmlOptions};
+use lab_cluster::node::{Lan, LanOptions, Profile, Relay};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -22,11 +22,12 @@ use super::report::Report;
 const NODE: &str = "worker-0";
 /// How long NetworkManager keeps a change that is not confirmed.
 pub(crate) const CHECKPOINT: Duration = Duration::from_secs(20);
-/// How long the network may take to be good after a change. The rest of the checkpoint's life is for
-/// making the change and for one probe.
+/// How long the network may take to be good after a change. The rest of the checkpoint's lifetime
+/// is for making the change and for one probe.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
+const STATES: &str = "/apis/nmstate.io/v1beta1/nodenetworkstates";
 const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
 
 /// Kills NetworkManager, which systemd starts again.
@@ -59,8 +60,15 @@ impl Drop for Site {
 impl Site {
     pub(crate) fn start(program: &Path) -> Result<Self> {
         let runtime = Runtime::new().context("starting a runtime")?;
-        let server = runtime.block_on(ApiServer::start())?;
-        runtime.block_on(prepare(&server))?;
+        let lan = Arc::new(Lan::start(&LanOptions::default())?);
+        // Both take seconds.
+        let (machine, server) = std::thread::scope(|scope| {
+            let machine = scope.spawn(|| boot(&lan, program));
+            let server = runtime.block_on(start_server());
+            let machine = machine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (machine, server)
+        });
+        let (machine, server) = (machine?, server?);
         let folder = tempfile::tempdir().context("creating a folder")?;
         let log = File::create(folder.path().join("coordinator")).context("creating a log")?;
         let coordinator = Command::new(program)
@@ -71,19 +79,10 @@ impl Site {
             .spawn()
             .context("starting the coordinator")?;
 
-        let lan = Arc::new(Lan::start(&LanOptions::default())?);
         let relay = Relay::start(&lan, server.address())?;
-        let machine = Uml::new(&UmlOptions {
-            hostname: NODE.to_owned(),
-            profiles: vec![Profile::fixed(UPLINK, &format!("{ADDRESS}/24"), GATEWAY)],
-            uplink: Some(Arc::clone(&lan)),
-            ..UmlOptions::default()
-        })?;
-        machine.install_as(program, "nmstate-operator")?;
         let kubeconfig = server.kubeconfig_at(relay.address());
         fs::write(machine.shared().join("kubeconfig"), kubeconfig)
             .context("writing a kubeconfig")?;
-        let machine = machine.switch_on()?;
         let reachability = Reachability::watch(&lan, ADDRESS)?;
         let site =
             Self { reachability, machine, coordinator, _relay: relay, runtime, folder, server };
@@ -115,6 +114,16 @@ impl Site {
         match self.runtime.block_on(self.server.client().get(&path)) {
             Ok(object) => Ok(Some(Report::parse(&object)?)),
             Err(ApiError::Refused { code: 404, .. }) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("reading {path}")),
+        }
+    }
+
+    /// Whether the node has reported its network: its handler runs, and waits for policies.
+    pub(crate) fn is_network_reported(&self) -> Result<bool> {
+        let path = format!("{STATES}/{NODE}");
+        match self.runtime.block_on(self.server.client().get(&path)) {
+            Ok(state) => Ok(!state["status"].is_null()),
+            Err(ApiError::Refused { code: 404, .. }) => Ok(false),
             Err(error) => Err(error).with_context(|| format!("reading {path}")),
         }
     }
@@ -180,11 +189,26 @@ setsid bash /run/supervise > /dev/null 2>&1 < /dev/null &"
     }
 }
 
-async fn prepare(server: &ApiServer) -> Result<()> {
+/// Starts the node, without a handler.
+fn boot(lan: &Arc<Lan>, program: &Path) -> Result<SwitchedOn> {
+    let machine = Uml::new(&UmlOptions {
+        hostname: NODE.to_owned(),
+        profiles: vec![Profile::fixed(UPLINK, &format!("{ADDRESS}/24"), GATEWAY)],
+        uplink: Some(Arc::clone(lan)),
+        ..UmlOptions::default()
+    })?;
+    machine.install_as(program, "nmstate-operator")?;
+    machine.switch_on()
+}
+
+/// Starts an API server that has our API and the node.
+async fn start_server() -> Result<ApiServer> {
+    let server = ApiServer::start().await?;
     let crds = nmstate_api::crd::all();
     ensure!(!crds.is_empty(), "there are no CRDs");
     for crd in crds {
         server.client().load_crd_text(&crd.to_string()).await.context("loading a CRD")?;
     }
-    Ok(server.add_ready_node(NODE).await?)
+    server.add_ready_node(NODE).await?;
+    Ok(server)
 }

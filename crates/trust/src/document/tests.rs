@@ -115,13 +115,13 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
             format!(
                 r#"{{"default":{accept},"transports":{{"docker":{{"a":{accept},"a":{accept}}}}}}}"#
             ),
-            "\"a\" stands there twice",
+            "\"a\" occurs twice",
         ),
         (
             format!(
                 r#"{{"default":{accept},"transports":{{"docker":{{}},"docker":{{"a":{accept}}}}}}}"#
             ),
-            "\"docker\" stands there twice",
+            "\"docker\" occurs twice",
         ),
         (
             format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io/":{accept}}}}}}}"#),

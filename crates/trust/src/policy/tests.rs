@@ -119,7 +119,7 @@ fn one_good_signature_is_enough() {
 }
 
 #[test]
-fn every_bad_signature_is_told_with_its_reason() {
+fn every_bad_signature_is_reported_with_its_reason() {
     let (ours, theirs) = (Signer::new(), Signer::new());
     let policy = policy(REJECT, &[(NAME, &ours.requirement())]);
     let (root, other) = (Digest::of(b"root"), Digest::of(b"other"));
@@ -158,7 +158,7 @@ fn every_bad_signature_is_told_with_its_reason() {
 }
 
 #[test]
-fn the_usual_rule_says_why_it_does_not_take_what_cosign_signs() {
+fn the_default_rule_reports_why_it_rejects_what_cosign_signs() {
     let ours = Signer::new();
     let usual = ours.requirement().replace(r#","signedIdentity":{"type":"matchRepository"}"#, "");
     let policy = policy(REJECT, &[(NAME, &usual)]);

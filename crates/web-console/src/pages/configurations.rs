@@ -88,7 +88,7 @@ fn for_cluster() -> Markup {
         section aria-labelledby="cluster" {
             h2 id="cluster" { "For a cluster" }
             p { "On the disconnected side, " code { "oc-mirror inventory --out cluster.json" }
-                " writes what a cluster has. From it follows what it needs next: releases on the way to an update, and its operators." }
+                " writes what a cluster has. From it follows what it needs next: releases on the path to an update, and its operators." }
             form .stacked method="post" action="/configuration/inventory" {
                 label for="inventory-file" hidden { "Inventory file" }
                 input id="inventory-file" type="file" accept=".json,application/json" data-into="inventory" hidden;
@@ -133,7 +133,7 @@ pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
                     @if !base.is_empty() {
                         a href=(address("/configuration/download", &[("name", name)])) { "Download" }
                         @if checked.purpose == Some(Purpose::Mirror) {
-                            a href=(address("/configuration/new", &[("delete", name)])) { "Make a delete configuration of it" }
+                            a href=(address("/configuration/new", &[("delete", name)])) { "Create a delete configuration from it" }
                             a href="/start" { "Start a run" }
                         }
                     }

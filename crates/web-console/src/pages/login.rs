@@ -1,4 +1,4 @@
-//! The login, and what is said to requests that are refused.
+//! The login, and the response to requests that are refused.
 
 use maud::{Markup, html};
 
@@ -52,7 +52,7 @@ pub(crate) fn refused(refusal: Refusal) -> Markup {
         Refusal::Origin => plain_page(
             "Request from another site",
             &html! {
-                p { "A page of another site sent this request, or the browser did not say which page did. Nothing was changed." }
+                p { "A page of another site sent this request, or the browser did not state which page did. Nothing was changed." }
             },
         ),
     }

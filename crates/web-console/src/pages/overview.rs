@@ -53,7 +53,7 @@ pub(crate) fn content(overview: &Overview) -> Markup {
     }
 }
 
-/// What to do where nothing was done yet: on the connected side, or with archives that were carried.
+/// What to do where nothing was done yet: on the connected side, or with transferred archives.
 fn first_steps(chunks: usize) -> Markup {
     html! {
         p { "First steps:" }
@@ -61,7 +61,7 @@ fn first_steps(chunks: usize) -> Markup {
             @if chunks == 0 {
                 li { a href="/configurations" { "Create a configuration" } ": empty, from an example, a file or the inventory of a cluster." }
                 li { "Add " a href="/operators" { "operators" } ", " a href="/releases" { "releases" } ", " a href="/charts" { "charts" } " and images to it." }
-                li { a href="/start" { "Start" } " mirror to disk, and carry the archive across the gap; or mirror to mirror." }
+                li { a href="/start" { "Start" } " mirror to disk, and transfer the archive across the air gap; or mirror to mirror." }
             } @else {
                 li { a href="/configurations" { "Save the configuration in the newest archive" } "." }
                 li { a href="/start" { "Start" } " disk to mirror." }

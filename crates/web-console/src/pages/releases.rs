@@ -60,7 +60,7 @@ pub(crate) fn content(
         @match found {
             None => {},
             Some(Err(why)) => p .fault role="alert" { (why) },
-            Some(Ok(found)) => (shown(choice, found, configurations)),
+            Some(Ok(found)) => (paths_page(choice, found, configurations)),
         }
     }
 }
@@ -69,7 +69,7 @@ fn is_eus(channel: &str) -> bool {
     ChannelName::parse(channel).is_some_and(|name| name.is_eus())
 }
 
-fn shown(
+fn paths_page(
     choice: &ReleaseChoice,
     found: &FoundReleases,
     configurations: &[ConfigurationRow],
@@ -104,7 +104,7 @@ fn shown(
             label for="max" { "Last release" }
             input id="max" name="to" value=(choice.to) list="versions" placeholder="the newest" spellcheck="false";
             label for="shortest" { "Shortest path" }
-            span { input id="shortest" type="checkbox" name="shortest" value="true" checked; " only the releases on the way" }
+            span { input id="shortest" type="checkbox" name="shortest" value="true" checked; " only the releases on the path" }
         }))
     }
 }

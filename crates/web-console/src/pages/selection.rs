@@ -212,7 +212,7 @@ fn remarks(size: &PartSize) -> Markup {
 fn actions(estimate: &Estimate) -> Markup {
     html! {
         @if estimate.is_waiting() {
-            p .note { "Sizes are determined in the background; you can go on." }
+            p .note { "Sizes are determined in the background; you can continue." }
         } @else {
             button .quiet type="submit" formaction="/configuration/measure" formnovalidate {
                 @if estimate.is_known() { "Determine the sizes again" } @else { "Determine the sizes" }

@@ -29,7 +29,7 @@ pub(crate) fn content(forms: &StartForms<'_>) -> Markup {
             p { "Mirroring needs a configuration without errors: "
                 a href="/configurations" { "create or upload one" } "." }
         }
-        (workflow("mirrorToDisk", "Mirror to disk", "Fetches what the configuration selects, and writes an archive to carry.",
+        (workflow("mirrorToDisk", "Mirror to disk", "Fetches what the configuration selects, and writes an archive to transfer.",
             &html! { (mirror("disk")) (plan_only("disk")) }))
         (workflow("diskToMirror", "Disk to mirror", "Pushes archives or this workspace to a registry, without other connections.",
             &html! { (mirror("push")) (target_field("push", target)) (plan_only("push")) }))

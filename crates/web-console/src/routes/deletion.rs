@@ -64,7 +64,7 @@ pub(super) async fn preview(
     page(&app, StatusCode::OK, query, None).await
 }
 
-/// Deletes what was responder, if it is still what the list says and the target was typed.
+/// Deletes what was displayed, if the list is unchanged and the target was typed.
 pub(super) async fn confirm(
     State(app): State<Arc<App>>,
     Form(form): Form<Confirmation>,

@@ -36,7 +36,7 @@ pub(super) async fn draft(
     match text(&app, form).await {
         Ok(text) => {
             let edited = EditedText { text, ..EditedText::default() };
-            let message = "Made from the inventory, not saved yet. The comments name the reasons, and what you have to decide.";
+            let message = "Created from the inventory, not saved yet. The comments name the reasons, and what you have to decide.";
             editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft(message))).await
         }
         Err(why) => {

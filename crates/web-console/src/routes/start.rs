@@ -31,7 +31,7 @@ pub(super) struct StartForm {
     dry_run: bool,
 }
 
-/// What a form asks for, or what is wrong with it.
+/// What a form requests, or what is wrong with it.
 fn action(
     form: &StartForm,
     config: impl Fn(&ConfigurationName) -> PathBuf,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use workspace::Workspace;
-use workspace::archive::{ArchiveStatus, Archives, Index, OpenError, Severity};
+use workspace::archive::{ArchiveSeverity, ArchiveStatus, Archives, Index, OpenError};
 
 use super::Fault;
 
@@ -48,9 +48,10 @@ pub(crate) fn read(workspace: &Workspace) -> Result<ArchiveList, Fault> {
         archives.indexes().map(|index| row(index, &runs, &is_present)).collect();
     rows.reverse();
     let (notes, problems): (Vec<_>, Vec<_>) =
-        archives.findings().iter().partition(|finding| finding.severity() == Severity::Note);
-    let texts =
-        |list: Vec<&workspace::archive::Finding>| list.iter().map(ToString::to_string).collect();
+        archives.findings().iter().partition(|finding| finding.severity() == ArchiveSeverity::Note);
+    let texts = |list: Vec<&workspace::archive::ArchiveFinding>| {
+        list.iter().map(ToString::to_string).collect()
+    };
     Ok(ArchiveList { archives: rows, problems: texts(problems), notes: texts(notes) })
 }
 

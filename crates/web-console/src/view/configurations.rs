@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use image_set::{Document, ImageSetConfiguration, Position};
+use image_set::{Document, EntryPosition, ImageSetConfiguration};
 use oci::Digest;
 use workspace::Workspace;
 use workspace::archive::Archives;
@@ -14,7 +14,7 @@ use workspace::atomic_file::{self, Durability};
 
 use super::{Fault, runs};
 
-/// Far above any configuration written by hand; below what a page can show.
+/// Far above any configuration written by people; below what a page can show.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 const MAX_NAME: usize = 64;
 /// The configuration in an archive.
@@ -85,7 +85,7 @@ impl Checked {
 
 /// Checks a text as a run does.
 pub(crate) fn check(name: &str, text: &str) -> Checked {
-    let remark = |at: Position, message: String, is_error| Remark {
+    let remark = |at: EntryPosition, message: String, is_error| Remark {
         line: at.line,
         column: at.column,
         message,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_is_told_at_its_line_with_the_line_itself() {
+    fn every_error_is_reported_at_its_line_with_the_line_itself() {
         let lines: String = (0..20).map(|i| format!("  key{i}: x\n")).collect();
         let checked = check("isc.yaml", &format!("{HEAD}mirror:\n{lines}"));
         assert_eq!((checked.errors(), checked.purpose), (20, None));

@@ -24,7 +24,7 @@ pub(crate) struct Now {
     pub(crate) run: Option<RunNow>,
 }
 
-/// The newest run, as far as it is.
+/// The newest run and its progress.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunNow {
     pub(crate) record: RunRecord,
@@ -86,7 +86,7 @@ impl Follower {
         let lines = followed.journal.read();
         let lines = lines.map_err(|error| Fault::failed("reading the journal", &error))?;
         lines.iter().for_each(|line| followed.summary.apply(line));
-        Ok(Now { holder, run: Some(followed.summary.shown(record)) })
+        Ok(Now { holder, run: Some(followed.summary.progress_of(record)) })
     }
 }
 
@@ -139,7 +139,7 @@ impl Summary {
         self.errors.truncate(MAX_ERRORS);
     }
 
-    fn shown(&self, record: RunRecord) -> RunNow {
+    fn progress_of(&self, record: RunRecord) -> RunNow {
         let mut blobs: Vec<(Digest, u64)> = match record.status {
             RunStatus::Running => {
                 self.blobs.iter().map(|(digest, size)| (*digest, *size)).collect()

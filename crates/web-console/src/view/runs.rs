@@ -16,7 +16,7 @@ const MAX_WARNINGS: usize = 100;
 pub(crate) struct RunDetail {
     pub(crate) record: RunRecord,
     pub(crate) progress: RunProgress,
-    /// The command line, without credentials; empty where the journal is gone.
+    /// The command line, without credentials; empty where the journal was removed.
     pub(crate) arguments: Vec<String>,
     pub(crate) images: Page<AuditedImage>,
     pub(crate) warnings: Vec<String>,

@@ -23,8 +23,8 @@ pub(crate) struct Range {
     pub(crate) length: u64,
 }
 
-/// Copies `range` from `source` to `target`. `progress` is told how many bytes
-/// each step brought.
+/// Copies `range` from `source` to `target`. `progress` is called with the bytes
+/// of each step.
 pub(crate) fn copy(
     source: &File,
     target: &File,
@@ -42,7 +42,7 @@ pub(crate) fn copy(
             Err(Errno::INTR) => {}
             Err(errno) if is_unsupported(errno) => {
                 let rest = Range { from, to, length: end - from };
-                return copy_by_hand(source, target, rest, progress);
+                return copy_buffered(source, target, rest, progress);
             }
             Err(errno) => return Err(errno.into()),
         }
@@ -57,7 +57,7 @@ fn is_unsupported(errno: Errno) -> bool {
     unsupported.contains(&errno)
 }
 
-fn copy_by_hand(
+fn copy_buffered(
     source: &File,
     target: &File,
     range: Range,
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_copy_the_range_and_notice_an_early_end() {
+    fn both_methods_copy_the_range_and_notice_an_early_end() {
         let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("source"), &content).unwrap();
         let source = File::open(dir.path().join("source")).unwrap();
-        for (name, copy) in [("kernel", copy as Copy), ("hand", copy_by_hand)] {
+        for (name, copy) in [("kernel", copy as Copy), ("buffered", copy_buffered)] {
             let path = dir.path().join(name);
             let target = File::create(&path).unwrap();
             let mut seen = 0;

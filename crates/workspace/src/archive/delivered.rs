@@ -1,7 +1,7 @@
 //! Which blobs archives have delivered, and where they are.
 //!
-//! The sealed indexes tell, but each repeats much of the one before. So a table has the blobs by
-//! digest, in 1024 files: a run reads those of the blobs that it needs, however many runs there
+//! The sealed indexes list them, but each repeats much of the one before. So a table has the blobs
+//! by digest, in 1024 files: a run reads those of the blobs that it needs, however many runs there
 //! were. The table can be built again from the indexes at any time.
 
 use std::collections::btree_map::Entry as Slot;

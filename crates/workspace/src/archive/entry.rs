@@ -1,5 +1,5 @@
 //! Tar entries as archives have them. Everything about an entry follows from
-//! its name and length, so a reader can tell each byte a writer must have put.
+//! its name and length, so a reader can compute each byte that a writer must have written.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ pub(crate) fn blob_name(blob: &Digest, part: Option<usize>) -> String {
     }
 }
 
-/// The header of an entry: a plain file of nobody in particular, of no time.
+/// The header of an entry: a regular file without owner and time.
 pub(crate) fn header(name: &str, length: u64) -> [u8; BLOCK as usize] {
     let mut header = Header::new_ustar();
     // Our names are ASCII, relative, and below the 100 bytes a header holds.

@@ -2,7 +2,7 @@
 //!
 //! A shard reads the blobs that it owns, and planning reads indexes, manifests and documents. So
 //! they fetch these ranges of an archive in an object store, into a file that has holes elsewhere.
-//! A second file beside it, `mirror_NNNNNN.tar.ranges`, tells which ranges are there: blobs in
+//! A second file beside it, `mirror_NNNNNN.tar.ranges`, lists which ranges exist: blobs in
 //! holes are treated as absent, never as damaged.
 
 use std::collections::{BTreeMap, BTreeSet};

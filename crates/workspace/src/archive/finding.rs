@@ -7,7 +7,7 @@ use oci::Digest;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum ArchiveSeverity {
     /// Worth knowing; nothing of ours is affected.
     Note,
     /// Something of a run is not here. What is here can be used.
@@ -18,10 +18,10 @@ pub enum Severity {
 
 /// One thing that is wrong. Its text names the file, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Finding {
+pub enum ArchiveFinding {
     /// A file without content.
     Empty { file: PathBuf },
-    /// A tar file that is no archive of this program.
+    /// A tar file that is not an archive of this program.
     Foreign { file: PathBuf },
     /// An archive of oc-mirror v2, which [`crate::distribution`] reads.
     OcMirrorV2 { file: PathBuf },
@@ -33,7 +33,7 @@ pub enum Finding {
     Missing { file: PathBuf, run: u64, chunks: usize },
     /// A chunk of the right name and another content than a later run builds on.
     Replaced { file: PathBuf, run: u64 },
-    /// A blob whose content is not what its digest says.
+    /// A blob whose content does not match its digest.
     BadBlob { digest: Digest, run: u64, files: Vec<PathBuf> },
     /// Bytes around the contents that are not as they were written.
     BadFrame { file: PathBuf, run: u64, entry: String },
@@ -41,7 +41,7 @@ pub enum Finding {
     Unreadable { file: PathBuf, reason: String },
 }
 
-impl Finding {
+impl ArchiveFinding {
     /// The files it is about.
     pub fn files(&self) -> Vec<&Path> {
         match self {
@@ -58,16 +58,16 @@ impl Finding {
         }
     }
 
-    pub fn severity(&self) -> Severity {
+    pub fn severity(&self) -> ArchiveSeverity {
         match self {
-            Self::Foreign { .. } | Self::OcMirrorV2 { .. } => Severity::Note,
-            Self::Missing { .. } => Severity::Incomplete,
-            _ => Severity::Damaged,
+            Self::Foreign { .. } | Self::OcMirrorV2 { .. } => ArchiveSeverity::Note,
+            Self::Missing { .. } => ArchiveSeverity::Incomplete,
+            _ => ArchiveSeverity::Damaged,
         }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ArchiveFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty { file } => {
@@ -89,7 +89,7 @@ impl fmt::Display for Finding {
             ),
             Self::Missing { file, run, chunks } => write!(
                 f,
-                "{} is missing: run {run} made {chunks} archive files (copy it too; if it was never made, the run was interrupted: start it again)",
+                "{} is missing: run {run} wrote {chunks} archive files (copy it too; if it was never written, the run was interrupted: start it again)",
                 file.display()
             ),
             Self::Replaced { file, run } => write!(

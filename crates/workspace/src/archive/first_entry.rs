@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn our_index_is_told_from_all_else() {
+    fn our_index_is_distinguished_from_all_else() {
         let digest = Digest::of(b"x");
         let name = index_name(3, &digest);
         let ours = header(&name, 9);

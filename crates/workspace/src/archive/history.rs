@@ -213,7 +213,7 @@ pub(super) fn read_sealed(path: &Path) -> Result<Sealed, DiskError> {
     serde_json::from_reader(BufReader::new(file)).map_err(io::Error::other).at("reading", path)
 }
 
-/// The run that a chunk says it is of; none if it is not one.
+/// The run that a chunk names; none if the file is not a chunk.
 fn run_of_chunk(path: &Path) -> io::Result<Option<u64>> {
     #[derive(Deserialize)]
     struct Run {
@@ -225,7 +225,7 @@ fn run_of_chunk(path: &Path) -> io::Result<Option<u64>> {
     Ok(serde_json::from_reader(index).ok().map(|Run { run }| run))
 }
 
-/// The digest of an index that lies in a file of its own.
+/// The digest of an index that is in a file of its own.
 pub(crate) fn file_digest(path: &Path) -> io::Result<Digest> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -43,7 +43,7 @@ pub struct Index {
     pub status: ArchiveStatus,
     /// The digest of what the archive is for; equal for equal requests.
     pub content: Digest,
-    /// The largest size of a chunk that was asked for.
+    /// The largest size of a chunk that was requested.
     pub limit: u64,
     pub failed: Vec<FailedImage>,
     /// Files that came with the images, the configuration for example. Their
@@ -90,13 +90,13 @@ pub struct ChunkEntry {
 pub enum IndexError {
     #[error("the index is {0} bytes long, more than the {MAX_BYTES} that are read")]
     Large(u64),
-    #[error("the index has the digest {got}, but {want} is its name")]
+    #[error("the index has the digest {got}, expected {want} as in its file name")]
     Digest { want: Digest, got: Digest },
     #[error(
         "the index has format {0}, which is newer than this program: use the one that wrote it"
     )]
     Newer(u32),
-    #[error("the index is not written as an index is")]
+    #[error("the index is not valid JSON of an index")]
     Json(#[source] serde_json::Error),
     #[error("the index contradicts itself: {0}")]
     Contradiction(String),
@@ -127,8 +127,8 @@ impl Index {
         self.chunks.iter().find(|chunk| chunk.number == number)
     }
 
-    /// Reads an index of `length` bytes that is said to have the digest `want`,
-    /// and checks that it makes sense.
+    /// Reads an index of `length` bytes that must have the digest `want`,
+    /// and checks that it is consistent.
     pub(crate) fn read<'a>(
         open: impl Fn() -> io::Result<Box<dyn Read + 'a>>,
         length: u64,
@@ -149,7 +149,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Whether what the index says of itself holds together. An archive comes
+    /// Whether the index is consistent. An archive comes
     /// from elsewhere; what is wrong here must not surface while pushing.
     fn check(&self) -> Result<(), String> {
         let mut chunks = BTreeMap::new();
@@ -179,7 +179,10 @@ impl Index {
                 end = piece.part.offset + padded(piece.part.length);
             }
             if end != chunk.length || checksum(pieces) != chunk.checksum {
-                return Err(format!("chunk {} does not hold what its checksum says", chunk.number));
+                return Err(format!(
+                    "the content of chunk {} does not match its checksum",
+                    chunk.number
+                ));
             }
         }
         if self.own_chunks().next().is_none() {
@@ -196,7 +199,7 @@ impl Index {
         Ok(())
     }
 
-    /// The pieces in every chunk of this run, in the order they lie there.
+    /// The pieces in every chunk of this run, in the order of their positions.
     pub(crate) fn own_pieces(&self) -> BTreeMap<u32, Vec<PlacedPiece>> {
         let mut pieces: BTreeMap<u32, Vec<PlacedPiece>> = BTreeMap::new();
         for blob in self.own_blobs() {

@@ -1,4 +1,4 @@
-//! Opens only the newest archives of a directory, where it is known that they tell all there is.
+//! Opens only the newest archives of a directory, where it is known that they list everything.
 //!
 //! Every index lists all blobs of its images, also those in the files of earlier runs. So once all
 //! archives of a directory were opened, the next run opens the newest and those that arrived since,
@@ -23,8 +23,8 @@ use crate::atomic_file::{self, Durability};
 use crate::blob_reader::Extent;
 use crate::disk_error::{At, DiskError};
 use crate::identity::WorkspaceId;
+use crate::image_directory::ImageDirectory;
 use crate::merge::same_attachment;
-use crate::place::Place;
 
 /// Files that were not opened, by the number in their names.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(crate) struct Listing {
     digest: Digest,
 }
 
-/// What `working-dir/internal/archives.json` says: what an earlier run found in a directory.
+/// The content of `working-dir/internal/archives.json`: what an earlier run found in a directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     /// The first files of the directory, by name.
@@ -117,7 +117,7 @@ impl Archives {
         !self.unopened.files.is_empty()
     }
 
-    /// Notes what is here for [`Archives::open_newest`], if the newest archive tells all there is.
+    /// Notes what is here for [`Archives::open_newest`], if the newest archive lists everything.
     pub fn remember(&self, workspace: &Workspace) -> Result<(), DiskError> {
         let path = known_path(workspace);
         let (Some(listing), Some(writer), Some(newest)) =
@@ -214,10 +214,10 @@ fn has_its_name((number, chunk): (&u32, &ChunkFile)) -> bool {
 /// Whether a later run has all that an earlier one has attached to the same images. Platforms need
 /// no comparison: one that a later run left out is noticed where it is needed.
 fn adds_nothing(earlier: &RunArchive, later: &RunArchive) -> bool {
-    let known: BTreeMap<Place, &ImageRecord> =
-        later.index.images.iter().map(|image| (Place::of(&image.origin), image)).collect();
+    let known: BTreeMap<ImageDirectory, &ImageRecord> =
+        later.index.images.iter().map(|image| (ImageDirectory::of(&image.origin), image)).collect();
     earlier.index.images.iter().all(|older| {
-        let Some(newer) = known.get(&Place::of(&older.origin)) else { return true };
+        let Some(newer) = known.get(&ImageDirectory::of(&older.origin)) else { return true };
         let is_attached = |attachment: &Attachment| {
             newer.tree.attachments.iter().any(|known| same_attachment(known, attachment))
         };

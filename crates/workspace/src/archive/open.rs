@@ -1,4 +1,4 @@
-//! Archives as they were carried over: found, checked, read in place.
+//! Transferred archives: found, checked, read in place.
 //!
 //! Nothing is extracted. Blobs are read straight from the chunks, at the
 //! places that the indexes name.
@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use error_causes::with_causes;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -18,23 +19,23 @@ use oci::Digest;
 
 use super::entry::{BLOCK, TRAILER, chunk_name, footprint, parse_chunk_name};
 use super::excerpt::Excerpt;
-use super::finding::Finding;
+use super::finding::ArchiveFinding;
 use super::first_entry::{FirstEntry, ReadAt, first_entry};
 use super::index::{BlobEntry, Index, IndexError, Part, digest_of};
 use super::newest::{Listing, Unopened};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::disk_error::{At, DiskError};
 use crate::identity::WorkspaceId;
-use crate::place::Place;
+use crate::image_directory::ImageDirectory;
 
 /// All archives in a directory.
 #[derive(Debug)]
 pub struct Archives {
     /// Oldest first.
     pub(crate) runs: Vec<RunArchive>,
-    findings: Vec<Finding>,
+    findings: Vec<ArchiveFinding>,
     /// Where the records of each image are, oldest first: run, position.
-    images: BTreeMap<Place, Vec<(usize, usize)>>,
+    images: BTreeMap<ImageDirectory, Vec<(usize, usize)>>,
     /// The blobs all of whose parts are here, by digest: run, position in its index.
     blobs: Vec<(u32, u32)>,
     /// Files of earlier runs that are opened only when a blob of theirs is needed.
@@ -42,7 +43,7 @@ pub struct Archives {
     pub(super) listing: Option<Listing>,
 }
 
-/// The archive of one run, as far as it is here.
+/// The archive of one run, as far as its files are here.
 #[derive(Debug)]
 pub(crate) struct RunArchive {
     pub(crate) index: Index,
@@ -95,7 +96,7 @@ pub enum OpenError {
     Disk(#[from] DiskError),
 }
 
-/// A chunk whose index is being looked at.
+/// A chunk whose index is being read.
 pub(super) struct Candidate {
     path: PathBuf,
     pub(super) file: File,
@@ -107,7 +108,7 @@ pub(super) struct Candidate {
 impl Archives {
     /// Finds the archives in `directory` and reads their indexes. What is
     /// wrong with them is in [`Archives::findings`]; an error means that there
-    /// is nothing to look at.
+    /// is no archive to read.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let files = chunk_files(directory)?;
         if files.is_empty() {
@@ -140,14 +141,14 @@ impl Archives {
     }
 
     /// What is wrong, as far as it shows without reading all content; sorted.
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[ArchiveFinding] {
         &self.findings
     }
 
     /// The archives of oc-mirror v2 that are here, sorted.
     pub fn of_oc_mirror_v2(&self) -> Vec<PathBuf> {
         let files = self.findings.iter().filter_map(|finding| match finding {
-            Finding::OcMirrorV2 { file } => Some(file.clone()),
+            ArchiveFinding::OcMirrorV2 { file } => Some(file.clone()),
             _ => None,
         });
         files.collect()
@@ -159,7 +160,7 @@ impl Archives {
     }
 
     /// All images, sorted by where a workspace would have them. Where several
-    /// runs carried one, it is the newest.
+    /// runs contain one, it is the newest.
     pub fn images(&self) -> impl Iterator<Item = &ImageRecord> {
         let newest = self.images.values().filter_map(|records| records.last());
         newest.map(|(run, image)| &self.runs[*run].index.images[*image])
@@ -183,7 +184,7 @@ impl Archives {
         &self,
         origin: &Origin,
     ) -> impl Iterator<Item = (&ImageRecord, &RunArchive)> {
-        let records = self.images.get(&Place::of(origin)).into_iter().flatten();
+        let records = self.images.get(&ImageDirectory::of(origin)).into_iter().flatten();
         records.map(|(run, image)| {
             let run = &self.runs[*run];
             (&run.index.images[*image], run)
@@ -213,7 +214,7 @@ impl Archives {
         self.opened_blob(digest).or_else(|| self.earlier_blob(digest)).map(BlobReader::new)
     }
 
-    /// The files that a blob which is here lies in.
+    /// The files that contain a blob.
     pub fn files_of(&self, digest: &Digest) -> Vec<PathBuf> {
         let holding = self.runs.iter().rev().find_map(|run| {
             let parts = &run.index.blob(digest)?.parts;
@@ -283,7 +284,7 @@ impl RunArchive {
         directory: &Path,
         digest: &Digest,
         candidates: Vec<Candidate>,
-        findings: &mut Vec<Finding>,
+        findings: &mut Vec<ArchiveFinding>,
     ) -> Option<Self> {
         let mut index = None;
         let mut sound = Vec::new();
@@ -296,8 +297,8 @@ impl RunArchive {
             match read {
                 Ok(()) => sound.push(candidate),
                 Err(error) => {
-                    let reason = with_sources(&error);
-                    findings.push(Finding::BadIndex { file: candidate.path, reason });
+                    let reason = with_causes(&error);
+                    findings.push(ArchiveFinding::BadIndex { file: candidate.path, reason });
                 }
             }
         }
@@ -312,7 +313,7 @@ impl RunArchive {
         let chunks = run.index.own_chunks().count();
         for chunk in run.index.own_chunks().filter(|chunk| !seen.contains(&chunk.number)) {
             let file = directory.join(chunk_name(chunk.number));
-            findings.push(Finding::Missing { file, run: run.index.run, chunks });
+            findings.push(ArchiveFinding::Missing { file, run: run.index.run, chunks });
         }
         Some(run)
     }
@@ -323,15 +324,15 @@ impl RunArchive {
     }
 
     /// Takes a chunk in when the index lists it and its length is right.
-    fn take(&mut self, candidate: Candidate, findings: &mut Vec<Finding>) {
+    fn take(&mut self, candidate: Candidate, findings: &mut Vec<ArchiveFinding>) {
         let Candidate { path, file, number, index_length, excerpt } = candidate;
         let listed = self.index.own_chunks().find(|chunk| chunk.number == number);
         let start = footprint(index_length);
         let expected =
             listed.and_then(|chunk| start.checked_add(chunk.length)?.checked_add(TRAILER));
         let Some(expected) = expected else {
-            let reason = format!("it says it is chunk {number}, which its index does not list");
-            findings.push(Finding::BadIndex { file: path, reason });
+            let reason = format!("its number is {number}, which its index does not list");
+            findings.push(ArchiveFinding::BadIndex { file: path, reason });
             return;
         };
         match file.metadata() {
@@ -341,10 +342,10 @@ impl RunArchive {
             }
             Ok(meta) => {
                 let (run, length) = (self.index.run, meta.len());
-                findings.push(Finding::Length { file: path, run, length, expected });
+                findings.push(ArchiveFinding::Length { file: path, run, length, expected });
             }
             Err(error) => {
-                findings.push(Finding::Unreadable { file: path, reason: error.to_string() });
+                findings.push(ArchiveFinding::Unreadable { file: path, reason: error.to_string() });
             }
         }
     }
@@ -380,13 +381,16 @@ pub(super) fn chunk_files(directory: &Path) -> Result<Vec<PathBuf>, DiskError> {
     Ok(files)
 }
 
-pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
+pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), ArchiveFinding> {
     let owned = || path.to_owned();
     let unreadable =
-        |error: io::Error| Finding::Unreadable { file: owned(), reason: error.to_string() };
+        |error: io::Error| ArchiveFinding::Unreadable { file: owned(), reason: error.to_string() };
     // Before it is opened: that would wait for the other end of a pipe.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(Finding::Unreadable { file: owned(), reason: "not a regular file".to_owned() });
+        return Err(ArchiveFinding::Unreadable {
+            file: owned(),
+            reason: "not a regular file".to_owned(),
+        });
     }
     let file = File::open(path).map_err(unreadable)?;
     match first_entry(&file).map_err(unreadable)? {
@@ -394,9 +398,9 @@ pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
             let excerpt = Excerpt::of(path).map_err(unreadable)?;
             Ok((digest, Candidate { path: owned(), file, number, index_length, excerpt }))
         }
-        FirstEntry::Nothing => Err(Finding::Empty { file: owned() }),
-        FirstEntry::OcMirrorV2 => Err(Finding::OcMirrorV2 { file: owned() }),
-        FirstEntry::Foreign => Err(Finding::Foreign { file: owned() }),
+        FirstEntry::Nothing => Err(ArchiveFinding::Empty { file: owned() }),
+        FirstEntry::OcMirrorV2 => Err(ArchiveFinding::OcMirrorV2 { file: owned() }),
+        FirstEntry::Foreign => Err(ArchiveFinding::Foreign { file: owned() }),
     }
 }
 
@@ -415,7 +419,7 @@ fn check_copy(candidate: &Candidate, want: &Digest) -> Result<(), IndexError> {
 
 /// Two runs may differ under one number, when a workspace was restored from a
 /// backup. What one of them builds on is then not what the other wrote.
-fn find_replaced(runs: &[RunArchive], findings: &mut Vec<Finding>) {
+fn find_replaced(runs: &[RunArchive], findings: &mut Vec<ArchiveFinding>) {
     for run in runs {
         let earlier = run.index.chunks.iter().filter(|chunk| chunk.run != run.index.run);
         for wanted in earlier {
@@ -429,18 +433,19 @@ fn find_replaced(runs: &[RunArchive], findings: &mut Vec<Finding>) {
             let here: Vec<_> = here.collect();
             let right = here.iter().any(|(chunk, _)| chunk.checksum == wanted.checksum);
             if let (false, Some((_, file))) = (right, here.first()) {
-                findings.push(Finding::Replaced { file: file.path.clone(), run: run.index.run });
+                findings
+                    .push(ArchiveFinding::Replaced { file: file.path.clone(), run: run.index.run });
             }
         }
     }
 }
 
-fn recorded_images(runs: &[RunArchive]) -> BTreeMap<Place, Vec<(usize, usize)>> {
-    let mut images: BTreeMap<Place, Vec<(usize, usize)>> = BTreeMap::new();
+fn recorded_images(runs: &[RunArchive]) -> BTreeMap<ImageDirectory, Vec<(usize, usize)>> {
+    let mut images: BTreeMap<ImageDirectory, Vec<(usize, usize)>> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         for (position, image) in run.index.images.iter().enumerate() {
             // Most images are in one archive.
-            let records = images.entry(Place::of(&image.origin));
+            let records = images.entry(ImageDirectory::of(&image.origin));
             records.or_insert_with(|| Vec::with_capacity(1)).push((at, position));
         }
     }
@@ -468,19 +473,7 @@ fn readable_blobs(runs: &[RunArchive]) -> Vec<(u32, u32)> {
     blobs
 }
 
-/// What the index of a run says of a blob.
+/// What the index of a run lists of a blob.
 fn entry<'a>(runs: &'a [RunArchive], (run, position): &(u32, u32)) -> &'a BlobEntry {
     &runs[*run as usize].index.blobs[*position as usize]
-}
-
-/// An error and what led to it, in one line.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

@@ -1,5 +1,5 @@
-//! An archive that was begun: continued when the same is asked for again,
-//! cleared away when something else is.
+//! An archive that was begun: continued when the same is requested again,
+//! removed when something else is.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ impl Workspace {
         self.runs_dir().join(format!("{run:06}.pending.json"))
     }
 
-    /// Archives that were begun and not sealed; in the ordinary way one at most.
+    /// Archives that were begun and not sealed; normally one at most.
     pub(crate) fn pending(&self) -> Result<Vec<Pending>, DiskError> {
         let mut pending = Vec::new();
         for (_, path) in self.indexes(".pending.json")? {

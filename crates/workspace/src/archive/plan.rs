@@ -43,7 +43,7 @@ pub(crate) struct NoRoom {
 }
 
 /// Fills chunks with `blobs` in their order. A blob that does not fit into
-/// what is left of a chunk goes on in the next one, so chunks are full and
+/// what is left of a chunk continues in the next one, so chunks are full and
 /// none is larger than its limit. There is always at least one.
 pub(crate) fn fill(blobs: &[BlobRef], room: Room) -> Result<Vec<PlannedChunk>, NoRoom> {
     let capacity = room.limit.saturating_sub(room.reserved) / BLOCK * BLOCK;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_that_does_not_fit_goes_on_in_the_next_chunk() {
+    fn a_blob_that_does_not_fit_continues_in_the_next_chunk() {
         let room = Room { limit: 4096 + 512, reserved: 512 };
         let blobs = [blob(0, 1000), blob(1, 3000), blob(2, 0)];
         let chunks = fill(&blobs, room).unwrap();

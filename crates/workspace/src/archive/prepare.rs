@@ -33,7 +33,7 @@ pub struct ArchiveRequest {
     pub images: Vec<ImageRecord>,
     /// Further files by name; their contents are in the store too. They are
     /// small, and in every archive, whatever earlier ones held: what images
-    /// are selected by must be at hand wherever the newest archive is.
+    /// are selected by must be available wherever the newest archive is.
     pub files: BTreeMap<String, BlobRef>,
     pub base: Base,
     /// The largest a chunk may be, in bytes.
@@ -74,9 +74,11 @@ pub enum ArchiveError {
         "{origin} cannot be archived: only its manifests are here (mirror it to this disk first)"
     )]
     NotHeld { origin: Box<Origin> },
-    #[error("{digest}, which {of} needs, is not in the blob store (run again: it is fetched anew)")]
+    #[error(
+        "{digest}, which {of} needs, is not in the blob store (run again: it is fetched again)"
+    )]
     Missing { digest: Digest, of: String },
-    /// Content of the blob store is not what its digest says. No archive has it; the same plan can
+    /// Content of the blob store does not match its digest. No archive has it; the same plan can
     /// be written once the content is replaced.
     #[error(
         "content of the workspace is damaged or not readable: {} (check the disk)",
@@ -181,7 +183,7 @@ impl Workspace {
             .filter(|(digest, _)| delivered.held(digest, number).is_none())
             .map(|(digest, size)| BlobRef { digest: *digest, size: *size })
             .collect();
-        // Once the archives were moved elsewhere, there is a small one to carry all the same.
+        // Once the archives were moved elsewhere, a small one is still written for the transfer.
         if let Some(base) = &base
             && new.is_empty()
             && base.content == content
@@ -236,7 +238,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The highest number of a chunk file in the directory, whoever made it.
+    /// The highest number of a chunk file in the directory, whatever wrote it.
     fn highest_chunk_here(&self) -> Result<u32, DiskError> {
         let root = self.root();
         let entries = unless_absent(fs::read_dir(root)).at("reading", root)?;
@@ -355,12 +357,12 @@ impl Draft<'_> {
     }
 }
 
-/// The digest of what is asked for. How failures are worded may differ from
+/// The digest of the request. How failures are worded may differ from
 /// run to run, so only their images count.
 fn content(request: &ArchiveRequest) -> Result<Digest, DiskError> {
     let failed: Vec<&Origin> = request.failed.iter().map(|failure| &failure.origin).collect();
-    let asked = (request.status, failed, &request.files, &request.images);
-    let written = write_json(&asked, io::sink());
+    let requested = (request.status, failed, &request.files, &request.images);
+    let written = write_json(&requested, io::sink());
     Ok(written.at("describing the archive of", Path::new("this run"))?.1)
 }
 

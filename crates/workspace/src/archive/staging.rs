@@ -3,7 +3,7 @@
 //! Digests and sizes are known before the transfer, and so is the place of every blob in the archive,
 //! provided that every image arrives. Bytes that were hashed on arrival are written to the workspace
 //! and to that place. The archive that is planned after the transfer uses what is at the right place
-//! and copies the rest, so a failed image costs time and nothing else.
+//! and copies the rest, so a failed image only costs time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -34,13 +34,13 @@ const BLOCK: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Staging {
     /// Where the content of large blobs begins.
-    places: BTreeMap<Digest, Place>,
+    places: BTreeMap<Digest, ChunkRange>,
     chunks: Mutex<BTreeMap<u32, StagedChunk>>,
     complete: Arc<Mutex<BTreeSet<Digest>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct ChunkRange {
     chunk: u32,
     /// From the beginning of the file.
     offset: u64,
@@ -88,7 +88,7 @@ impl Workspace {
             match self.stage_chunk(&planned, number) {
                 Ok(Some(chunk)) => drop(staging.chunks().insert(number, chunk)),
                 Ok(None) => return Ok(None),
-                // The disk may have room for the blobs all the same.
+                // The disk may still have space for the blobs.
                 Err(error) => {
                     tracing::debug!("the archive is written after the transfer: {error}");
                     return Ok(None);
@@ -100,7 +100,7 @@ impl Workspace {
     }
 
     /// The places of large blobs that are in one piece and not in the store yet.
-    fn places(&self, index: &Index, start: u64) -> Result<BTreeMap<Digest, Place>, DiskError> {
+    fn places(&self, index: &Index, start: u64) -> Result<BTreeMap<Digest, ChunkRange>, DiskError> {
         let mut places = BTreeMap::new();
         for blob in index.own_blobs() {
             if let [part] = blob.parts[..]
@@ -108,7 +108,7 @@ impl Workspace {
                 && !self.blobs().has(&blob.digest, Some(blob.size))?
             {
                 let offset = start + part.offset;
-                let place = Place { chunk: part.chunk, offset, length: part.length };
+                let place = ChunkRange { chunk: part.chunk, offset, length: part.length };
                 places.insert(blob.digest, place);
             }
         }

@@ -112,6 +112,6 @@ fn content(archives: &Archives, digest: &Digest) -> Vec<u8> {
 }
 
 fn verify(archives: &Archives) -> Vec<String> {
-    let said = archives.findings().iter().map(ToString::to_string);
-    said.chain(archives.verify(&|_| {}).iter().map(ToString::to_string)).collect()
+    let found = archives.findings().iter().map(ToString::to_string);
+    found.chain(archives.verify(&|_| {}).iter().map(ToString::to_string)).collect()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oci::Digest;
 
 use super::entry::{BLOCK, TRAILER, blob_name, header, padded};
-use super::finding::Finding;
+use super::finding::ArchiveFinding;
 use super::index::{BlobEntry, Part};
 use super::open::{Archives, ChunkFile, RunArchive};
 use crate::blob_reader::{BlobReader, Extent};
@@ -28,15 +28,15 @@ impl Archives {
     }
 
     /// Hashes all blobs and compares everything around them. Indexes and
-    /// lengths were checked on opening. `progress` is told, from several
-    /// threads, how many bytes are done. The findings are sorted; none means
-    /// that every byte that is here is as it was written.
-    pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Vec<Finding> {
+    /// lengths were checked on opening. `progress` is called, from several
+    /// threads, with the bytes that are done. The findings are sorted; none means
+    /// that every byte that is here is unchanged.
+    pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Vec<ArchiveFinding> {
         self.verify_jobs(&self.jobs(), progress)
     }
 
-    /// What is wrong with the archives of some runs, by all that can be told.
-    pub(crate) fn verify_runs(&self, of: &dyn Fn(u64) -> bool) -> Vec<Finding> {
+    /// What is wrong with the archives of some runs, as far as it can be determined.
+    pub(crate) fn verify_runs(&self, of: &dyn Fn(u64) -> bool) -> Vec<ArchiveFinding> {
         let mut jobs = self.jobs();
         jobs.retain(|job| of(job.run.index.run));
         let mut findings = self.findings().to_vec();
@@ -44,16 +44,20 @@ impl Archives {
         findings
     }
 
-    fn verify_jobs(&self, jobs: &[Job<'_>], progress: &(dyn Fn(u64) + Sync)) -> Vec<Finding> {
+    fn verify_jobs(
+        &self,
+        jobs: &[Job<'_>],
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Vec<ArchiveFinding> {
         let done = AtomicU64::new(0);
         let moved = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes);
         let findings = workers::map(jobs, workers::processors(), |job| job.check(&moved));
         let ends = self.runs.iter().flat_map(check_ends);
-        let all: BTreeSet<Finding> = findings.into_iter().flatten().chain(ends).collect();
+        let all: BTreeSet<ArchiveFinding> = findings.into_iter().flatten().chain(ends).collect();
         all.into_iter().collect()
     }
 
-    /// In the order the bytes lie on the disk.
+    /// In the order of the bytes on the disk.
     fn jobs(&self) -> Vec<Job<'_>> {
         let mut jobs = Vec::new();
         for run in &self.runs {
@@ -77,7 +81,7 @@ impl Job<'_> {
         self.run.chunks.get(&part.chunk)
     }
 
-    fn check(&self, moved: &dyn Fn(u64)) -> Vec<Finding> {
+    fn check(&self, moved: &dyn Fn(u64)) -> Vec<ArchiveFinding> {
         let mut findings = Vec::new();
         let several = self.blob.parts.len() > 1;
         for (position, part) in self.blob.parts.iter().enumerate() {
@@ -87,17 +91,21 @@ impl Job<'_> {
             match frame_is_right(chunk, part, &entry) {
                 Ok(true) => {}
                 Ok(false) => {
-                    findings.push(Finding::BadFrame { file, run: self.run.index.run, entry });
+                    findings.push(ArchiveFinding::BadFrame {
+                        file,
+                        run: self.run.index.run,
+                        entry,
+                    });
                 }
                 Err(error) => {
-                    findings.push(Finding::Unreadable { file, reason: error.to_string() });
+                    findings.push(ArchiveFinding::Unreadable { file, reason: error.to_string() });
                 }
             }
         }
         match self.hash(moved) {
             Ok(digest) if digest == self.blob.digest => {}
             // A disk that cannot give the bytes back has damaged them too.
-            _ => findings.push(Finding::BadBlob {
+            _ => findings.push(ArchiveFinding::BadBlob {
                 digest: self.blob.digest,
                 run: self.run.index.run,
                 files: self.files(),
@@ -134,7 +142,7 @@ fn frame_is_right(chunk: &ChunkFile, part: &Part, name: &str) -> io::Result<bool
 }
 
 /// Whether the padding of the index and the end of each chunk are as we write them.
-fn check_ends(run: &RunArchive) -> Vec<Finding> {
+fn check_ends(run: &RunArchive) -> Vec<ArchiveFinding> {
     let mut findings = Vec::new();
     for (number, chunk) in &run.chunks {
         let Some(listed) = run.index.chunk(*number) else { continue };
@@ -146,10 +154,10 @@ fn check_ends(run: &RunArchive) -> Vec<Finding> {
                 Ok(true) => {}
                 Ok(false) => {
                     let (run, entry) = (run.index.run, entry.to_owned());
-                    findings.push(Finding::BadFrame { file, run, entry });
+                    findings.push(ArchiveFinding::BadFrame { file, run, entry });
                 }
                 Err(error) => {
-                    findings.push(Finding::Unreadable { file, reason: error.to_string() });
+                    findings.push(ArchiveFinding::Unreadable { file, reason: error.to_string() });
                 }
             }
         }

@@ -37,9 +37,14 @@ pub struct SealedArchive {
 }
 
 impl Workspace {
-    /// Writes an archive and seals it. `progress` is told how many of
-    /// [`PlannedArchive::bytes`] are there. Killed at any moment, a run that
-    /// asks for the same goes on with the chunks that are finished.
+    /// Writes an archive and seals it. `progress` is called with how many of
+    /// [`PlannedArchive::bytes`] are written. Killed at any moment, a run that
+    /// requests the same continues with the chunks that are finished.
+    ///
+    /// # Errors
+    ///
+    /// Content of the blob store is missing or does not match its digest, or the disk cannot be
+    /// written to.
     pub fn write_archive(
         &self,
         lock: &Lock,
@@ -86,7 +91,7 @@ impl Workspace {
     }
 
     /// The blobs of an archive that was begun count as delivered from now on; see `durability` for
-    /// what happens when power goes before they are on the disk.
+    /// what happens after a power failure before they are on the disk.
     pub(super) fn seal(&self, planned: &PlannedArchive) -> Result<(), ArchiveError> {
         let index = &planned.index;
         let (pending, sealed) = (self.pending_path(index.run), self.sealed_path(index.run));
@@ -110,7 +115,7 @@ impl Workspace {
         for chunk in index.own_chunks().filter(|chunk| is_wanted(chunk.number)) {
             let path = self.chunk_path(chunk.number);
             let held = is_chunk(&path, chunk.number, &planned.index_digest).at("reading", &path)?;
-            // It got its name when it was complete, so its length tells enough.
+            // It got its name when it was complete, so its length is sufficient.
             if held == Some(planned.length_of(chunk)) {
                 self.check_held_end(planned, chunk.number, &mut content);
             } else {
@@ -228,7 +233,7 @@ impl Workspace {
         rename_new(&partial, &self.root().join(chunk_name(chunk.number)))
     }
 
-    /// Copies a piece of a blob and hashes it on the way; with its last piece the blob is checked.
+    /// Copies a piece of a blob and hashes it; with its last piece the blob is checked.
     /// Returns whether it matches its digest, as far as that is known. `open` has what parts before
     /// this one were.
     fn write_piece(
@@ -264,7 +269,7 @@ impl Workspace {
         Ok(hasher.finish() == piece.blob)
     }
 
-    /// Checks a blob that goes on in a chunk which an earlier attempt finished.
+    /// Checks a blob that continues in a chunk which an earlier attempt finished.
     fn check_held_end(&self, planned: &PlannedArchive, number: u32, content: &mut ContentCheck) {
         let Some((blob, mut hasher)) = content.open.take() else { return };
         let Some(entry) = planned.index.blob(&blob) else { return };
@@ -354,9 +359,9 @@ struct Target<'a> {
 /// What is known of the content while it is written.
 #[derive(Default)]
 struct ContentCheck {
-    /// A blob that goes on in the next chunk, hashed so far.
+    /// A blob that continues in the next chunk, hashed so far.
     open: Option<(Digest, Hasher)>,
-    /// Blobs whose content in the store is not what their digest says.
+    /// Blobs whose content in the store does not match their digest.
     damaged: Vec<Digest>,
 }
 

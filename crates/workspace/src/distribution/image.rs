@@ -94,8 +94,8 @@ impl Distribution {
         Err(DistributionError::Unbounded(Box::new(name.clone())))
     }
 
-    /// What a tag of cosign attaches to `subject`. One whose manifest is not here is no loss: an
-    /// image needs its signature only where a policy asks for it, and then it is reported.
+    /// What a tag of cosign attaches to `subject`. One whose manifest is not here is not an error:
+    /// an image needs its signature only where a policy requires it, and then it is reported.
     fn attachment(
         &self,
         name: &Destination,

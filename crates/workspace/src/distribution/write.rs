@@ -58,7 +58,7 @@ pub enum V2ArchiveError {
 
 impl Workspace {
     /// Writes what is new in `planned` as an archive for oc-mirror v2, and records it as delivered.
-    /// `progress` is told how many bytes were written so far.
+    /// `progress` is called with the bytes that were written so far.
     ///
     /// # Guarantees
     /// Files get their names when all of them are complete. Every blob has the digest it is stored

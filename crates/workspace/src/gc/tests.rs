@@ -20,7 +20,7 @@ impl Bench {
         Self { _dir: dir, workspace }
     }
 
-    /// A run of `configuration` that brings these images, each with a layer of its own.
+    /// A run of `configuration` that mirrors these images, each with a layer of its own.
     fn run(&self, configuration: &str, images: &[&str], status: RunStatus) -> Vec<ImageRecord> {
         let workspace = &self.workspace;
         let lock = workspace.lock(&[]).unwrap();
@@ -146,7 +146,7 @@ fn downloads_stay_while_a_run_can_continue_them() {
 }
 
 #[test]
-fn layouts_under_further_names_go_with_their_image() {
+fn layouts_under_further_names_are_removed_with_their_image() {
     let bench = Bench::new();
     let images = bench.run("isc.yaml", &["q.io/a:1", "q.io/b:1"], COMPLETE);
     let layouts: Vec<PathBuf> = images

@@ -1,7 +1,7 @@
 //! What the machine-config operator puts on a node, as far as it has to do with br-ex: units with
 //! its names and dependencies, and programs that do the least these units are there for.
 
-use lab::node::NodeFile;
+use lab_cluster::node::NodeFile;
 
 /// Would stage a document and set the flag at once. It is masked, and must not have run.
 const NMSTATE_CONFIGURATION: &str = "\

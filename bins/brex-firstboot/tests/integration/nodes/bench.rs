@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Arc;
 
-use lab::node::{Lan, LanOptions, Node, NodeOptions};
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions};
 use serde_json::Value;
 
 pub(crate) const FLAG: &str = "/etc/nmstate/openshift/applied";
@@ -92,20 +92,21 @@ pub(crate) fn run(node: &Node, words: &[&str]) -> Output {
 
 pub(crate) fn succeed(node: &Node, words: &[&str]) -> String {
     let output = run(node, words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {said}\n{}", node.logs());
-    said
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {message}\n{}", node.logs());
+    message
 }
 
-/// Runs the program, which must end with exit code 1, and returns what it said.
+/// Runs the program, which must end with exit code 1, and returns its standard error.
 pub(crate) fn fail(node: &Node, words: &[&str]) -> String {
     let output = run(node, words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-    said
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
+    message
 }
 
-/// The same on a LAN without leases, until the bridge is gone again: the former network needs one.
+/// The same on a LAN without leases, until the bridge is removed again: the former network
+/// needs one.
 pub(crate) fn fail_without_leases(node: &Node, words: &[&str]) {
     let bridges = |node: &Node| node.succeed(&["ovs-vsctl", "--timeout=20", "list-br"]);
     node.lan().stop_dhcp().unwrap();
@@ -140,7 +141,7 @@ pub(crate) fn assert_on_br_ex(node: &Node) {
 pub(crate) fn assert_on_nic0(node: &Node) {
     let router: IpAddr = node.lan().router().into();
     node.wait_until("the node is back on nic0", |node| {
-        // A bridge may vanish while a snapshot of it is made.
+        // A bridge may be removed while a snapshot of it is made.
         if !node.succeed(&["ovs-vsctl", "--timeout=20", "list-br"])?.is_empty() {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! What a node that never joined can tell.
+//! What can be collected from a node that never joined.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::nodes::bench::{document, fail, fail_without_leases, fixed, node, succeed};
 
-fn report(node: &lab::node::Node) -> Report {
+fn report(node: &lab_cluster::node::Node) -> Report {
     let bytes = node.read("/var/log/brex-firstboot/report.json").unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
@@ -51,7 +51,7 @@ fn a_tar_archive_of_it_is_one_that_tar_reads() {
 }
 
 #[test]
-fn a_doctor_understands_why_nobody_answered() {
+fn the_diagnosis_names_a_gateway_that_does_not_respond() {
     let node = node(&fixed("198.51.100.77"));
     fail(&node, &["apply", "--patience", "2"]);
     let diagnoses = diagnose(&report(&node));
@@ -60,7 +60,7 @@ fn a_doctor_understands_why_nobody_answered() {
 }
 
 #[test]
-fn a_doctor_understands_a_lease_that_never_came_and_a_refused_document() {
+fn the_diagnosis_names_a_missing_lease_and_a_rejected_document() {
     let node = node(&document(crate::nodes::bench::DHCP, ""));
     fail_without_leases(&node, &["apply", "--patience", "6"]);
     let diagnoses = diagnose(&report(&node));
@@ -69,6 +69,6 @@ fn a_doctor_understands_a_lease_that_never_came_and_a_refused_document() {
     node.write(crate::nodes::bench::DOCUMENT, text, 0o644).unwrap();
     fail(&node, &["stage"]);
     let diagnoses = diagnose(&report(&node));
-    assert!(diagnoses[0].problem.contains("refused"), "{diagnoses:?}");
+    assert!(diagnoses[0].problem.contains("rejected"), "{diagnoses:?}");
     assert!(diagnoses.iter().any(|one| one.because.contains("rule B3")), "{diagnoses:?}");
 }

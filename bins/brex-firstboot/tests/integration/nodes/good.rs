@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use lab::node::{Ipv6, Lan, LanOptions, Node};
+use lab_cluster::node::{Ipv6, Lan, LanOptions, Node};
 
 use crate::nodes::bench::{
     ATTEMPT, DHCP, DOCUMENT, FLAG, assert_on_br_ex, dhcp, document, fixed, last_entry, node,
@@ -84,7 +84,7 @@ fn a_lease_that_comes_late_is_waited_for() {
 }
 
 #[test]
-fn a_router_that_answers_no_pings_is_good_enough() {
+fn a_router_that_does_not_respond_to_pings_is_sufficient() {
     let node = node(&dhcp());
     node.lan().ignore_pings().unwrap();
     succeed(&node, &["apply", "--patience", "120"]);
@@ -147,7 +147,7 @@ fn the_address_of_the_node_may_be_on_another_interface() {
     assert_ne!(state.ipv4("br-ex"), Some(address));
 }
 
-/// The lease comes later than the first observation.
+/// The lease arrives later than the first observation.
 #[test]
 fn a_late_lease_is_awaited() {
     let node = node(&dhcp());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab::node::Node;
+use lab_cluster::node::Node;
 
 use crate::nodes::bench::{
     ATTEMPT, DOCUMENT, FLAG, assert_on_br_ex, assert_on_nic0, dhcp, node, succeed,
@@ -22,7 +22,7 @@ fn kill_after(node: &Node, delay: Duration) {
     .unwrap();
 }
 
-/// Wherever it was killed, the next run finishes the job.
+/// Wherever it was killed, the next run completes the attempt.
 #[test]
 fn a_killed_apply_is_finished_by_the_next_one() {
     let node = node(&dhcp());
@@ -68,7 +68,7 @@ fn after_a_power_cut_the_former_profiles_are_there_before_networkmanager() {
         .unwrap();
     node.write("/etc/NetworkManager/system-connections/nic0.nmconnection", "half", 0o600).unwrap();
     // What systemd does before it starts NetworkManager, done by hand on a node that has it
-    // running: the boot id says that it is another boot.
+    // running: the boot id identifies another boot.
     node.succeed(&["sh", "-c", "sed -i 's/\"bootId\": \"[^\"]*\"/\"bootId\": \"earlier\"/' /var/lib/brex-firstboot/attempt/attempt.json"]).unwrap();
     succeed(&node, &["recover"]);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::node::Node;
+use lab_cluster::node::Node;
 
 use crate::nodes::bench::{
     ATTEMPT, FLAG, assert_on_nic0, dhcp, fail, fail_without_leases, fixed, last_entry, node,
@@ -10,7 +10,7 @@ use crate::nodes::bench::{
 };
 
 /// Runs `apply`, which must fail; the node must have its old network and profiles then. Returns
-/// what the report says about it.
+/// what the report contains about it.
 fn taken_back(node: &Node, patience: &str) -> serde_json::Value {
     let profiles = node.nm_profiles().unwrap();
     fail(node, &["apply", "--patience", patience]);
@@ -57,7 +57,7 @@ fn a_lease_that_never_comes_fails_the_facts() {
     assert_eq!(last_entry(&node)["outcome"]["cause"], "facts");
 }
 
-/// Static routes are merged, so the old one stays unless the document says otherwise.
+/// Static routes are merged, so the old one stays unless the document removes it.
 #[test]
 fn a_default_route_left_behind_is_found() {
     let node = node(&fixed("198.51.100.1"));
@@ -82,7 +82,7 @@ fn a_default_route_left_behind_is_found() {
 }
 
 #[test]
-fn a_document_is_tried_a_bounded_number_of_times_and_a_changed_one_anew() {
+fn a_document_has_limited_attempts_and_a_changed_one_starts_again() {
     let node = node(&fixed("198.51.100.77"));
     for _ in 0..2 {
         fail(&node, &["apply", "--patience", "2", "--tries", "2"]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lab::node::{Ipv6, Lan, LanOptions, Node, Profile};
+use lab_cluster::node::{Ipv6, Lan, LanOptions, Node, Profile};
 
 use crate::nodes::bench::{
     ATTEMPT, DHCP, DOCUMENT, FLAG, STAGED, assert_on_br_ex, assert_on_nic0, dhcp, document, fail,
@@ -42,7 +42,7 @@ fn another_file_of_that_name_is_not_overwritten() {
 
 /// Nothing applied the document: as when nmstate.service could not, and was green.
 #[test]
-fn a_staged_document_that_nobody_applied_is_taken_back() {
+fn a_staged_document_that_was_not_applied_is_rolled_back() {
     let node = node(&dhcp());
     let profiles = node.nm_profiles().unwrap();
     succeed(&node, &["stage"]);
@@ -54,11 +54,11 @@ fn a_staged_document_that_nobody_applied_is_taken_back() {
 }
 
 #[test]
-fn a_bridge_that_was_applied_and_carries_the_node_is_confirmed() {
+fn a_bridge_that_was_applied_and_connects_the_node_is_confirmed() {
     let node = node(&dhcp());
     succeed(&node, &["stage"]);
     bridge_by_nmcli(&node);
-    // The cluster delivers another one meanwhile; br-ex was not made of that.
+    // The cluster delivers another one meanwhile; br-ex was not created from it.
     node.write(DOCUMENT, "interfaces: []\n", 0o644).unwrap();
     succeed(&node, &["confirm", "--patience", "120"]);
     assert_eq!(node.read(FLAG).unwrap(), dhcp().as_bytes());
@@ -68,7 +68,7 @@ fn a_bridge_that_was_applied_and_carries_the_node_is_confirmed() {
 
 /// The profiles are restored byte for byte, and NetworkManager uses them again.
 #[test]
-fn a_bridge_that_carries_nobody_is_taken_back_with_its_profiles() {
+fn a_bridge_that_does_not_connect_the_node_is_rolled_back_with_its_profiles() {
     let node = node(&dhcp());
     let profiles = node.nm_profiles().unwrap();
     succeed(&node, &["stage"]);

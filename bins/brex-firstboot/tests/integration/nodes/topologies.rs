@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use br_ex_authoring::topology::auto::{Policy, Shape, Source};
 use br_ex_authoring::topology::{Addressing, Families, Topology, Uplink};
-use lab::node::{Ipv6, LanOptions, State};
+use lab_cluster::node::{Ipv6, LanOptions, State};
 
 use crate::nodes::bench::{assert_on_br_ex, node_with, succeed};
 

@@ -1,4 +1,4 @@
-//! The cluster's TLS profile, from the APIServer to those who ask for numbers.
+//! The cluster's TLS profile, from the APIServer to the clients of the metrics port.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use lab::certificates::Authority;
 use lab::eventually;
-use lab::kube::{ApiServer, FieldValidation, Persistence, open_crd};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, open_crd};
 use nmstate_api::{NMState, condition};
 use nmstate_deployment::payload;
 use reqwest::tls::Version;
@@ -27,11 +27,11 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with the payload, on a platform where nothing happens by default.
+    /// A cluster with the payload, on a platform where nothing is enabled by default.
     async fn start() -> Self {
         let server = ApiServer::start().await.unwrap();
         server.load_cluster_crds().await.unwrap();
-        // Of its real schema only this is looked at.
+        // Only this part of its real schema is read.
         let servers = open_crd("config.openshift.io", "APIServer", "apiservers", &[]);
         server.client().load_crd_text(&servers.to_string()).await.unwrap();
         for file in payload::files() {
@@ -117,8 +117,8 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
     let monitoring = authority.client(MONITORING).unwrap();
     let asking = |version| Asking::of(&authority).with(&monitoring).only(version);
 
-    // A cluster that says nothing gets the default; everybody with the rights of its own account
-    // knows by whom clients are vouched for.
+    // A cluster without a profile gets the default; with its own service account every component
+    // can read the CA of clients.
     let numbers = asking(Version::TLS_1_2).numbers(&operator).await;
     assert!(numbers.contains("nmstate_operator_looks_total{outcome=\"done\"}"), "{numbers}");
     let has = |flags: &[String], flag: &str| flags.iter().any(|it| it == flag);
@@ -134,7 +134,8 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
     asking(Version::TLS_1_3).numbers(&operator).await;
     asking(Version::TLS_1_2).refused(&operator).await;
 
-    // What cannot be honoured is said, and nothing is served under other terms.
+    // A profile that cannot be honoured is reported, and metrics are not served with other
+    // settings.
     let custom = json!({ "minTLSVersion": "VersionTLS13", "ciphers": [], "groups": ["secp521r1"] });
     cluster.profile(&json!({ "type": "Custom", "custom": custom })).await;
     cluster.flags_become("no metrics", |it| !it.iter().any(|flag| flag.contains("metrics"))).await;

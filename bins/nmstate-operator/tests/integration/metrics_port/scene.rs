@@ -1,4 +1,4 @@
-//! A running part, and those who ask it for numbers.
+//! A running component, and clients that request its metrics.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use lab::certificates::{Authority, Identity};
 use lab::eventually;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use reqwest::tls::Version;
 use serde_json::json;
 
-/// Who gets numbers.
+/// The client that may read metrics.
 pub(crate) const MONITORING: &str = "system:serviceaccount:openshift-monitoring:prometheus-k8s";
 
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// A part of the program that serves numbers; gone when dropped.
+/// A component that serves metrics; stopped when dropped.
 pub(crate) struct Part {
     child: Child,
     log: PathBuf,
@@ -79,7 +79,7 @@ impl Part {
             .await;
     }
 
-    /// What its kubelet is told.
+    /// The response to the kubelet's probe.
     pub(crate) async fn health(&self, path: &str) -> u16 {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{}{path}", self.health);
@@ -97,7 +97,7 @@ impl Drop for Part {
     }
 }
 
-/// Somebody who wants numbers from a server that shows a certificate of this authority.
+/// A client that requests metrics from a server with a certificate of this CA.
 pub(crate) struct Asking(reqwest::ClientBuilder);
 
 impl Asking {
@@ -115,23 +115,23 @@ impl Asking {
         Self(self.0.tls_version_min(version).tls_version_max(version))
     }
 
-    /// There is no connection at all.
+    /// The connection is rejected.
     pub(crate) async fn refused(self, part: &Part) {
         let answer = asked(&self.0.build().unwrap(), part).await;
         assert!(answer.is_err(), "{answer:?}");
     }
 
-    /// There are numbers, after a while.
+    /// There are metrics, after a while.
     pub(crate) async fn numbers(self, part: &Part) -> String {
         self.answer_of(200, part).await
     }
 
-    /// There are numbers with these words among them, after a while.
+    /// The metrics contain this text, after a while.
     pub(crate) async fn numbers_with(self, words: &str, part: &Part) {
         self.answer_that(words, part, |code, text| code == 200 && text.contains(words)).await;
     }
 
-    /// There is an answer with this code, after a while: machines may be busy.
+    /// The response has this code, after a while: machines may be busy.
     pub(crate) async fn answer_of(self, code: u16, part: &Part) -> String {
         self.answer_that(&code.to_string(), part, |answered, _| answered == code).await
     }
@@ -169,7 +169,7 @@ async fn asked(client: &reqwest::Client, part: &Part) -> Result<(u16, String), r
     Ok((code, response.text().await?))
 }
 
-/// Puts the authority of clients where clusters have it.
+/// Stores the client CA where clusters have it.
 pub(crate) async fn put_client_authority(server: &ApiServer, authority: &Authority) {
     let map = json!({
         "apiVersion": "v1",

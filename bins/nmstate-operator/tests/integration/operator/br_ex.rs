@@ -98,7 +98,7 @@ async fn documents_become_policies_where_they_change_nothing_once_and_only_on_re
                    eno1 (mtu) differ";
     says(&cluster, ConditionStatus::False, differs).await;
 
-    // Its handler has nothing to do, by the functions that it goes by.
+    // Its handler has nothing to do, by the functions that the handler itself uses.
     let states: Api<NodeNetworkState> = Api::all(cluster.client.clone());
     let status = states.get("worker-0").await.unwrap().status.unwrap();
     let current = serde_json::to_value(&status).unwrap()["currentState"].to_string();
@@ -106,13 +106,13 @@ async fn documents_become_policies_where_they_change_nothing_once_and_only_on_re
     let rendered = node_policy::render(&policy.spec, &BTreeMap::new(), &current).unwrap();
     assert_eq!(node_policy::differs(&rendered.desired, &current), Ok(false));
 
-    // Put right, the other node follows by itself.
+    // After the correction, the other node is adopted without further action.
     reports(&cluster, "worker-1", 9000).await;
     made(&policies, "worker-1-br-ex").await;
     let all = "Policies were made for 2 nodes; 1 node came from no document";
     says(&cluster, ConditionStatus::True, all).await;
 
-    // An edit stays, and what was deleted is not made again, not even by the next process.
+    // An edit is kept, and a deleted policy is not created again, not even by the next process.
     let edit = Patch::Merge(json!({ "spec": { "maxUnavailable": 2 } }));
     policies.patch("worker-0-br-ex", &PatchParams::default(), &edit).await.unwrap();
     policies.delete("worker-1-br-ex", &DeleteParams::default()).await.unwrap();
@@ -129,7 +129,7 @@ async fn documents_become_policies_where_they_change_nothing_once_and_only_on_re
     let all = "Policies were made for 3 nodes; 1 node came from no document";
     says(&cluster, ConditionStatus::True, all).await;
 
-    // Policies are the administrator's; the wish may go.
+    // Policies belong to the administrator; the annotation may be removed.
     cluster.annotate(ADOPT_BR_EX, None).await;
     eventually("nothing is said about br-ex", || async { condition(&cluster).await.is_none() })
         .await;

@@ -1,4 +1,4 @@
-//! A cluster that is being installed, and the program in it with its own rights.
+//! A cluster that is being installed, and the program in it with its own permissions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use lab::eventually;
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::condition::find;
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy as Policy, PolicyConditionType};
 use nmstate_deployment::payload;
@@ -31,18 +31,18 @@ pub(crate) struct Cluster {
     folder: TempDir,
 }
 
-/// The running program; gone when dropped.
+/// The running program; stopped when dropped.
 pub(crate) struct Operator(Child);
 
 impl Operator {
-    /// Asks it to stop, as the kubelet does. It gives its lease back.
+    /// Requests it to stop, as the kubelet does. It releases its lease.
     pub(crate) fn stop(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         assert!(self.0.wait().unwrap().success());
     }
 
-    /// Kills it. The lease that it leaves behind would keep the next one waiting for two minutes.
+    /// Kills it. The lease that it leaves behind would block the next one for two minutes.
     pub(crate) async fn kill(self, cluster: &Cluster) {
         drop(self);
         let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
@@ -64,7 +64,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// What it has printed so far.
+    /// Its output so far.
     pub(crate) fn output(&self) -> String {
         fs::read_to_string(&self.output).unwrap()
     }
@@ -74,7 +74,7 @@ impl Running {
         eventually(&format!("it prints {text:?}"), || async { self.output().contains(text) }).await;
     }
 
-    /// Waits for its end, which must be a success.
+    /// Waits until it ends, which must be a success.
     pub(crate) async fn finish(mut self) -> String {
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -132,7 +132,7 @@ impl Cluster {
         self.apply_payload_without("nothing").await;
     }
 
-    /// Applies the files whose names do not have this word.
+    /// Applies the files whose names do not contain this word.
     pub(crate) async fn apply_payload_without(&self, word: &str) {
         for file in payload::files().iter().filter(|file| !file.name.contains(word)) {
             let text = file.text().unwrap();
@@ -144,8 +144,8 @@ impl Cluster {
         }
     }
 
-    /// What cluster-bootstrap does: creates each file, never updates one, tries those that are
-    /// left every 200 ms.
+    /// Does what cluster-bootstrap does: creates each file, never updates one, retries the
+    /// remaining ones every 200 ms.
     pub(crate) async fn bootstrap(&self, manifests: Vec<Value>) {
         let mut left = manifests;
         let end = Instant::now() + DEADLINE;
@@ -218,7 +218,7 @@ impl Cluster {
         Running { child, output }
     }
 
-    /// Starts the program with its own rights.
+    /// Starts the program with its own permissions.
     pub(crate) async fn operator(&self, version: &str) -> Operator {
         let path = self.kubeconfig_of("nmstate-operator").await;
         let child = Command::new(env!("CARGO_BIN_EXE_nmstate-operator"))
@@ -280,7 +280,7 @@ impl Cluster {
         .await;
     }
 
-    /// Plays the controllers that this server does not have: everything that is asked for runs.
+    /// Simulates the controllers that this server does not have: all requested pods run.
     pub(crate) async fn all_pods_run(&self) {
         let sets: Api<DaemonSet> = Api::namespaced(self.client.clone(), NAMESPACE);
         let generation = sets.get("nmstate-handler").await.unwrap().metadata.generation;

@@ -1,4 +1,4 @@
-//! From an installation that brings a policy along to the removal of everything.
+//! From an installation with a policy to the removal of everything.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     cluster.apply(INFRASTRUCTURE).await;
     cluster.platform("None").await;
 
-    // The installer's manifests are tried long before the payload brings the CRD.
+    // The installer's manifests are applied long before the payload creates the CRD.
     let policy: Value = serde_json::from_str(POLICY).unwrap();
     let payload = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -53,12 +53,12 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     })
     .await;
 
-    // Whoever deletes our ClusterOperator gets another.
+    // A deleted ClusterOperator is created again.
     let object = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator" });
     cluster.dynamic(&object).delete("nmstate", &DeleteParams::default()).await.unwrap();
     cluster.told("Available", "True", "AsExpected").await;
 
-    // The next version: the old one is reported until nothing old runs any more.
+    // The next version: the old one is reported until no old component runs any more.
     operator.stop();
     let operator = cluster.operator("4.99.1").await;
     cluster.told("Progressing", "True", "RollingOut").await;
@@ -75,7 +75,7 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     cluster.annotate("nmstate.landfall.dev/off", None).await;
     cluster.deployed(true).await;
 
-    // A deletion is remembered, also by the next process.
+    // A deletion is recorded, also for the next process.
     nmstates.delete("nmstate", &DeleteParams::default()).await.unwrap();
     cluster.deployed(false).await;
     cluster.told("Disabled", "True", "NMStateDeleted").await;
@@ -86,7 +86,7 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     cluster.told("Disabled", "True", "NMStateDeleted").await;
     assert!(nmstates.get_opt("nmstate").await.unwrap().is_none());
 
-    // What is left are the user's policy and what the payload brought.
+    // The user's policy and the objects of the payload remain.
     let policies: Api<Policy> = Api::all(cluster.client.clone());
     assert_eq!(policies.get("at-install").await.unwrap().name_any(), "at-install");
     let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), NAMESPACE);

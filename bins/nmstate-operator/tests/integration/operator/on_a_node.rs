@@ -1,4 +1,4 @@
-//! What a handler on a real node does after a take-over, and about an adopted document: nothing.
+//! A handler on a real node changes nothing after a take-over, nor for an adopted document.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use lab::eventually;
-use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use machine_config::{Encoding, File as MachineFile, MachineConfig, Role};
 use nmstate_api::condition::is_true;
 use nmstate_api::{
@@ -57,13 +57,13 @@ impl Drop for Running {
     }
 }
 
-struct Place {
+struct Scene {
     node: Node,
     _relay: Relay,
     logs: tempfile::TempDir,
 }
 
-impl Drop for Place {
+impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for name in ["coordinator", "first", "second"] {
@@ -73,7 +73,7 @@ impl Drop for Place {
     }
 }
 
-impl Place {
+impl Scene {
     fn start(cluster: &Cluster) -> Self {
         let lan = Arc::new(Lan::start(&LanOptions::default()).unwrap());
         let relay = Relay::start(&lan, cluster.server.address()).unwrap();
@@ -180,10 +180,10 @@ async fn a_handler_applies_nothing_of_what_the_other_did_and_of_an_adopted_docum
     let policies: Api<Policy> = Api::all(cluster.client.clone());
     let enactments: Api<Enactment> = Api::all(cluster.client.clone());
 
-    // The first boot, played by a policy that goes again.
-    let place = Place::start(&cluster);
-    let coordinator = place.coordinator(&cluster);
-    let handler = place.handler("first");
+    // The first boot, simulated by a policy that is deleted again.
+    let scene = Scene::start(&cluster);
+    let coordinator = scene.coordinator(&cluster);
+    let handler = scene.handler("first");
     let mut first = Policy::new("first-boot");
     let own = ("192.0.2.10", 24);
     first.spec = serde_json::from_value(json!({
@@ -192,7 +192,7 @@ async fn a_handler_applies_nothing_of_what_the_other_did_and_of_an_adopted_docum
     .unwrap();
     policies.create(&PostParams::default(), &first).await.unwrap();
     is_available(&enactments, "first-boot").await;
-    place.node.succeed(&["sh", "-c", OVNKUBE]).unwrap();
+    scene.node.succeed(&["sh", "-c", OVNKUBE]).unwrap();
     policies.delete("first-boot", &DeleteParams::default()).await.unwrap();
     eventually("the first boot is over", || async {
         enactments.get_opt(&format!("{NAME}.first-boot")).await.unwrap().is_none()
@@ -211,7 +211,7 @@ async fn a_handler_applies_nothing_of_what_the_other_did_and_of_an_adopted_docum
 
     // The other one's report, and the operator with a document to adopt.
     let before = known_to_the_other(&policies, &enactments).await;
-    let _coordinator = place.coordinator(&cluster);
+    let _coordinator = scene.coordinator(&cluster);
     let mut config = MachineConfig::new("10-br-ex-worker".parse().unwrap(), Role::worker());
     let path = format!("/etc/nmstate/openshift/{NAME}.yml").parse().unwrap();
     let document = br_ex(&[own]).to_string();
@@ -226,12 +226,12 @@ async fn a_handler_applies_nothing_of_what_the_other_did_and_of_an_adopted_docum
     })
     .await;
 
-    let profiles = place.node.nm_profiles().unwrap();
-    let _handler = place.handler("second");
+    let profiles = scene.node.nm_profiles().unwrap();
+    let _handler = scene.handler("second");
     is_available(&enactments, policy).await;
     let kept = enactments.get(&format!("{NAME}.kept")).await.unwrap();
     assert_eq!(kept.resource_version().unwrap(), before);
-    let log = fs::read_to_string(place.log("second")).unwrap();
+    let log = fs::read_to_string(scene.log("second")).unwrap();
     assert!(!log.contains("applying"), "{log}");
-    assert_eq!(place.node.nm_profiles().unwrap(), profiles);
+    assert_eq!(scene.node.nm_profiles().unwrap(), profiles);
 }

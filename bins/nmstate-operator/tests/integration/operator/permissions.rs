@@ -18,11 +18,11 @@ use crate::operator::cluster::{Cluster, NAMESPACE};
 
 /// Another namespace than that of the components.
 const ELSEWHERE: &str = "default";
-/// No object has this name, so that allowed requests change nothing.
+/// No object has this name, so that allowed requests do not change anything.
 const ABSENT: &str = "no-such-object";
 const READ: &str = "get list watch";
 
-/// In which namespaces a rule holds.
+/// In which namespaces a rule applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Cluster,
@@ -289,7 +289,7 @@ async fn each_token_may_do_what_is_listed_and_nothing_else() {
     }
     let resources = resources(&cluster.client).await;
     assert!(resources.len() > 100, "{} resources", resources.len());
-    // Whoever is authenticated may do this; an account without any role tells what.
+    // Requests that every authenticated user may send, as found with an account without any role.
     cluster
         .apply(&format!(
             "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: without-roles, namespace: {NAMESPACE}}}\n"

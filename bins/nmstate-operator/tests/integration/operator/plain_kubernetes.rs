@@ -30,7 +30,7 @@ async fn the_operator_deploys_and_reports_in_a_cluster_that_is_not_openshift() {
     }
     cluster.apply(POLICY).await;
     let _operator = cluster.operator("1.0.0").await;
-    // No NMState is created by default, and policies say so.
+    // No NMState is created by default, and policies report that.
     cluster.ignored(true).await;
     cluster.deployed(false).await;
 

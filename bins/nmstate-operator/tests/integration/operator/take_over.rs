@@ -1,5 +1,5 @@
-//! Taking over from kubernetes-nmstate and giving back, with OLM's CRDs, garbage collection for
-//! real, and OLM itself played by hand.
+//! Taking over from kubernetes-nmstate and giving back, with OLM's CRDs, real garbage collection,
+//! and a simulated OLM.
 
 use std::fs;
 
@@ -20,13 +20,13 @@ const RECORD: &str = "nmstate-operator-taken-over";
 const MORE_CRDS: &str = include_str!("scenes/more_crds.yaml");
 /// A version of kubernetes-nmstate, without its namespace.
 const VERSION: &str = include_str!("scenes/version.yaml");
-/// A cluster with nodes, policies and what became of them.
+/// A cluster with nodes, policies and their reports.
 const CLUSTER: &str = include_str!("scenes/cluster.yaml");
-/// What OLM installs, and what strangers have beside it.
+/// What OLM installs, and unrelated objects.
 const INSTALLED: &str = include_str!("scenes/installed.yaml");
 /// What the operator of kubernetes-nmstate deploys, owned by the NMState.
 const DEPLOYED: &str = include_str!("scenes/deployed.yaml");
-/// What of all that is gone after a take-over, as paths on the server.
+/// The objects of these that are deleted by a take-over, as paths on the server.
 const GONE: [&str; 24] = [
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/nmstate",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/nncp-validation-policy",
@@ -53,7 +53,7 @@ const GONE: [&str; 24] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/nmstate-handler",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/nmstate-cluster-reader",
 ];
-/// What stays, whoever is here.
+/// Objects that are kept, whichever operator is installed.
 const KEPT: [&str; 13] = [
     "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies/storage",
     "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments/worker-0.storage",
@@ -70,8 +70,8 @@ const KEPT: [&str; 13] = [
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodenetworkconfigurationpolicies.nmstate.io",
 ];
 
-/// Uid and version of everything that must not be touched. Others than us write the status of
-/// some: of those the generation counts.
+/// Uid and version of everything that must not be modified. Other components write the status of
+/// some: for those, the generation counts.
 async fn untouched(cluster: &Cluster) -> Vec<String> {
     let mut seen = Vec::new();
     for path in KEPT {
@@ -90,7 +90,7 @@ async fn untouched(cluster: &Cluster) -> Vec<String> {
 async fn is_there(cluster: &Cluster, path: &str) -> bool {
     match cluster.server.client().get(path).await {
         Ok(_) => true,
-        Err(lab::kube::ApiError::Refused { code: 404, .. }) => false,
+        Err(lab_cluster::kube::ApiError::Refused { code: 404, .. }) => false,
         Err(error) => panic!("{error}"),
     }
 }
@@ -113,7 +113,7 @@ async fn uid(cluster: &Cluster, path: &str) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// What OLM does about a version: it deploys its operator, which goes with it.
+/// Simulates OLM for a version: it deploys its operator, which is deleted with it.
 async fn olm_deploys(cluster: &Cluster) {
     let path = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/clusterserviceversions/kubernetes-nmstate-operator.v0.0.1";
     let owner = uid(cluster, path).await;
@@ -122,7 +122,7 @@ async fn olm_deploys(cluster: &Cluster) {
     cluster.apply(&deployment.replace("UID", &owner)).await;
 }
 
-/// What their operator does about an NMState.
+/// Simulates their operator for an NMState.
 async fn they_deploy(cluster: &Cluster) {
     let owner = uid(cluster, "/apis/nmstate.io/v1/nmstates/nmstate").await;
     let reference = format!(
@@ -132,7 +132,7 @@ async fn they_deploy(cluster: &Cluster) {
     cluster.apply(&DEPLOYED.replace("OWNED: true", &reference)).await;
 }
 
-/// A pod with this label in their namespace that does not end before it is let go.
+/// A pod with this label in their namespace that does not end before it is released.
 async fn hold_pod(cluster: &Cluster, label: &str) -> String {
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), THEIRS);
     let list = ListParams::default().labels(label);
@@ -154,7 +154,7 @@ async fn let_go(cluster: &Cluster, name: &str) {
     finalizers(&Api::namespaced(cluster.client.clone(), THEIRS), name, &Value::Null).await;
 }
 
-/// Whether the condition of the NMState that holds, or the first one, says this.
+/// Whether the condition of the NMState that is true, or the first one, contains this.
 async fn says(cluster: &Cluster, text: &str) {
     let nmstates: Api<NMState> = Api::all(cluster.client.clone());
     eventually(&format!("the NMState says {text:?}"), || async {
@@ -170,7 +170,7 @@ async fn record(cluster: &Cluster) -> Option<ConfigMap> {
     maps.get_opt(RECORD).await.unwrap()
 }
 
-/// Plays the kubelet for ours: every pod runs.
+/// Simulates the kubelet for ours: every pod runs.
 async fn our_pods_run(cluster: &Cluster) {
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     eventually("the roll-out is over", || async {
@@ -179,7 +179,7 @@ async fn our_pods_run(cluster: &Cluster) {
                 "phase": "Running",
                 "conditions": [{ "type": "Ready", "status": "True" }],
             }}));
-            // It may have gone meanwhile.
+            // It may have been deleted in the meantime.
             let _ = pods.patch_status(&pod.name_any(), &PatchParams::default(), &status).await;
         }
         cluster.condition("Progressing").await.0 == "False"
@@ -231,20 +231,20 @@ async fn take_over_and_give_back(bundle: &str) {
     let operator_pod = hold_pod(&cluster, "app=kubernetes-nmstate-operator").await;
     let handler_pod = hold_pod(&cluster, "component=kubernetes-nmstate-handler").await;
 
-    // Left alone, and said so.
+    // The cluster is left unchanged, and that is reported.
     let operator = cluster.operator("4.99.1").await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
     says(&cluster, "The operator openshift-nmstate/nmstate-operator serves this API").await;
     cluster.deployed(false).await;
     let before = untouched(&cluster).await;
 
-    // The plan is printed, and nothing is done.
+    // The plan is printed, and nothing is changed.
     let printed = cluster.command(&["take-over"]).finish().await;
     assert!(printed.contains("would record and remove the Subscription openshift-nmstate/"));
     assert_eq!(untouched(&cluster).await, before);
     assert!(record(&cluster).await.is_none());
 
-    // The one step. Its operator ends slowly, and ours waits for it.
+    // The take-over itself. Their operator ends slowly, and ours waits for it.
     let taking = cluster.command(&["take-over", "--yes"]);
     cluster.told("Disabled", "True", "TakingOver").await;
     taking.prints(&format!("waiting for the pod openshift-nmstate/{operator_pod} to end")).await;
@@ -257,14 +257,14 @@ async fn take_over_and_give_back(bundle: &str) {
     let written = record(&cluster).await.unwrap().data.unwrap()["objects.json"].clone();
     assert!(written.contains(r#""channel": "stable""#), "{written}");
 
-    // Killed in the middle of it, the next ones go on.
+    // If it is killed in the middle, the next ones continue.
     drop(taking);
     operator.kill(&cluster).await;
     let taking = cluster.command(&["take-over", "--yes"]);
     let operator = cluster.operator("4.99.1").await;
     let_go(&cluster, &operator_pod).await;
 
-    // A handler of theirs ends slowly: it keeps its rights, and does not hold ours up.
+    // A handler of theirs ends slowly: it keeps its permissions, and does not delay ours.
     cluster.deployed(true).await;
     cluster.told("Disabled", "False", "AsExpected").await;
     let daemon_sets: Api<DaemonSet> = Api::namespaced(cluster.client.clone(), THEIRS);
@@ -291,10 +291,10 @@ async fn take_over_and_give_back(bundle: &str) {
     let printed = cluster.command(&["take-over", "--yes"]).finish().await;
     assert!(printed.contains("nmstate-operator serves this API now"), "{printed}");
 
-    // What the operator could not do, even if it wanted to.
+    // What the operator is not permitted to do.
     its_rights_end_there(&cluster).await;
 
-    // And back.
+    // And the reverse.
     let printed = cluster.command(&["give-back"]).finish().await;
     assert!(printed.contains("would restore the Subscription openshift-nmstate/"), "{printed}");
     let giving = cluster.command(&["give-back", "--yes"]);
@@ -325,7 +325,7 @@ async fn take_over_and_give_back(bundle: &str) {
     assert_eq!(untouched(&cluster).await, before);
 }
 
-/// The operator's token is good for its own objects only.
+/// The operator's token permits access to its own objects only.
 async fn its_rights_end_there(cluster: &Cluster) {
     let client = cluster.client_of("nmstate-operator").await;
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };

@@ -1,4 +1,4 @@
-//! Annotations that are changed while a policy is there. The generation stays the same.
+//! Annotations that are changed while a policy exists. The generation stays the same.
 
 use node_policy::Phase;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::rollout::wishes::{
 
 pub(crate) fn take_effect(bench: &mut Bench) {
     let [first, second] = NODES;
-    // Fails on the first node, so that the second one is not begun.
+    // Fails on the first node, so that the second one is not started.
     let before = bench.mtu(second);
     let fails_first = [WITH_DNS[0], (CANARY, first)];
     bench.apply_policy("asks", &everywhere(1, &mtu(1411)), &fails_first);
@@ -31,7 +31,7 @@ pub(crate) fn take_effect(bench: &mut Bench) {
         assert!(status["triedWith"].is_null() && status["failure"].is_null(), "{status}");
     }
 
-    // Nobody cares about a drift, until somebody does.
+    // Drift is not corrected until an annotation requests it.
     bench.set_mtu(second, 1301);
     bench.annotate_policy("asks", DRIFT, Some("enforce"));
     bench.wait_for_mtu(second, 1411);

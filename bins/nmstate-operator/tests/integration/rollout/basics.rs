@@ -1,4 +1,4 @@
-//! What handlers and the coordinator do every day.
+//! The regular operation of handlers and the coordinator.
 
 use node_policy::Phase;
 use serde_json::json;
@@ -50,14 +50,14 @@ pub(crate) fn restart_is_silent(bench: &mut Bench) {
     let [node, _] = NODES;
     let before = bench.enactment(node, "kept").version();
     bench.restart_handler(node);
-    // Policies are looked at in the order of their names.
+    // Policies are processed in the order of their names.
     bench.apply_policy("later", &on(node, &json!({})), &[]);
     bench.wait_for_phase(node, "later", Phase::Available);
     assert_eq!(bench.enactment(node, "kept").version(), before);
     assert!(!bench.log(node).contains("applying"), "{}", bench.log(node));
 }
 
-/// A network in which the node reaches nothing.
+/// A network in which the node reaches no other host.
 pub(crate) fn cut_off() -> serde_json::Value {
     json!({"interfaces": [{
         "name": "nic0", "type": "ethernet", "state": "up",
@@ -72,7 +72,7 @@ pub(crate) fn taken_back(bench: &mut Bench) {
     bench.apply_policy("bad", &everywhere(1, &cut_off()), &[]);
     let policy = bench.wait_for_policy("bad", "Degraded", "FailedToConfigure");
     assert!(policy.message("Degraded").starts_with("1/2 nodes failed to configure"));
-    // Whoever took note first went first.
+    // The first node that observed the policy was the first to be changed.
     let (first, second) = bench.wait_for_one("bad", Phase::Failed);
     let failed = bench.enactment(first, "bad");
     assert_eq!(failed.status()["failure"]["kind"], "ProbeFailed", "{}", failed.status());
@@ -92,7 +92,7 @@ pub(crate) fn taken_back(bench: &mut Bench) {
     assert!(told.starts_with("no further node is changed: 1/2 nodes failed"), "{told}");
 }
 
-/// A change of the first node that is made and waits for an answer about names.
+/// A change of the first node that is applied and waits for a DNS response.
 pub(crate) fn waiting_change(bench: &Bench, policy: &str, wanted: u32, spec: &serde_json::Value) {
     let [node, _] = NODES;
     assert_ne!(bench.mtu(node), wanted, "nothing would be waited for");
@@ -135,7 +135,7 @@ pub(crate) fn api_is_lost(bench: &mut Bench) {
     bench.cut_off(node);
     bench.wait_for_mtu(node, before);
     bench.plug_in(node);
-    // The name server never comes; the node says so once it can.
+    // The name server is never started; the node reports the failure once it can.
     bench.wait_for_policy("lost", "Degraded", "FailedToConfigure");
     assert_eq!(bench.mtu(node), before);
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use lab::kube::ApiServer;
-use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use lab_cluster::kube::ApiServer;
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use tokio::runtime::Runtime;
 
 use crate::rollout::pool::Shared;
@@ -19,14 +19,14 @@ pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
 const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
-/// Long enough for a machine that is busy with other things.
+/// Long enough for a machine under load.
 const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long handlers wait until the network works after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     Usual,
-    /// Where changes are to be rolled back.
+    /// For changes that are expected to be rolled back.
     Short,
     /// For changes that must last until something was done to them.
     Long,
@@ -42,11 +42,11 @@ impl Patience {
     }
 }
 
-/// The coordinator that leads unless a case wants something else.
+/// The coordinator that leads unless a case needs another one.
 pub(crate) const COORDINATOR: &str = "coordinator";
 
 pub(crate) struct Bench {
-    // Dropped in this order: programs before what they talk to.
+    // Dropped in this order: programs before the servers that they use.
     handlers: BTreeMap<&'static str, Child>,
     coordinators: BTreeMap<&'static str, Child>,
     nodes: BTreeMap<&'static str, Node>,
@@ -133,7 +133,7 @@ impl Shared for Bench {
         self.patience == patience
     }
 
-    /// Handlers have this patience, and logs begin here.
+    /// Handlers use this `--patience`, and logs begin here.
     fn begin(&mut self, patience: Patience) {
         let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |it| it.len());
         let lengths = self.current_log.values().map(|path| (path.clone(), length(path)));
@@ -145,7 +145,7 @@ impl Shared for Bench {
         }
     }
 
-    /// There are no policies, and nodes have their first network.
+    /// Deletes all policies, and restores the initial network of nodes.
     fn restore(&mut self) {
         self.delete_policies();
         NODES.iter().for_each(|node| self.restore_network(node));
@@ -157,12 +157,12 @@ impl Bench {
         &self.nodes[node]
     }
 
-    /// Kills the API server and starts it again.
+    /// Kills the API server and restarts it.
     pub(crate) fn restart_api(&mut self) {
         self.runtime.block_on(self.server.restart()).unwrap();
     }
 
-    /// Cuts the power of a node and starts it again, without its handler.
+    /// Powers a node off without a shutdown and starts it again, without its handler.
     pub(crate) fn reboot(&mut self, node: &'static str) {
         self.nodes.get_mut(node).unwrap().reboot().unwrap();
         // The program ended with all others.
@@ -186,7 +186,7 @@ impl Bench {
         self.coordinators.insert(name, child);
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests it to stop, and waits until it has.
     pub(crate) fn stop_coordinator(&mut self, name: &'static str) {
         let mut child = self.coordinators.remove(name).unwrap();
         let stopped = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
@@ -210,7 +210,7 @@ impl Bench {
         assert!(output.status.success(), "{words:?}: {text}");
     }
 
-    /// The same for a command that is refused. Returns what it says.
+    /// The same for a command that is rejected. Returns its output.
     pub(crate) fn failing_command(&self, words: &[&str]) -> String {
         let mut command = Command::new(PROGRAM);
         command.args(words).env("KUBECONFIG", self.server.kubeconfig()).stdin(Stdio::null());
@@ -235,7 +235,7 @@ impl Bench {
         self.handlers.insert(node, child);
     }
 
-    /// A handler beside the one that is there. Returns a name for its log.
+    /// A second handler beside the existing one. Returns a name for its log.
     pub(crate) fn start_second_handler(&mut self, node: &'static str) -> (Child, &'static str) {
         const NAME: &str = "second handler";
         let (child, log) = self.spawn_handler(node, NAME, self.patience);
@@ -257,33 +257,33 @@ impl Bench {
         (child, log)
     }
 
-    /// Takes the place of a handler that was stopped.
+    /// Replaces a handler that was stopped.
     pub(crate) fn adopt_handler(&mut self, node: &'static str, child: Child, name: &'static str) {
         let log = self.current_log.remove(name).unwrap();
         self.current_log.insert(node, log);
         self.handlers.insert(node, child);
     }
 
-    /// Asks it to stop, as the kubelet does.
+    /// Requests it to stop, as the kubelet does.
     pub(crate) fn stop_handler(&mut self, node: &'static str) {
         let status = self.end_handler(node, "TERM");
         assert!(status.success(), "{node}: {status}\n{}", self.log(node));
     }
 
-    /// Kills it where it stands.
+    /// Kills it immediately.
     pub(crate) fn kill_handler(&mut self, node: &'static str) {
         let _ = self.end_handler(node, "KILL");
     }
 
     fn end_handler(&mut self, node: &'static str, signal: &str) -> std::process::ExitStatus {
-        // The first one, by its number: another one may wait for its end.
+        // The first one, by its PID: another one may wait for its end.
         let first = "pidof -s nmstate-operator >/dev/null && kill -$1 \
             $(pidof nmstate-operator | tr ' ' '\\n' | sort -n | head -1)";
         self.node(node).succeed(&["sh", "-c", first, "sh", signal]).unwrap();
         self.handlers.remove(node).unwrap().wait().unwrap()
     }
 
-    /// The handler starts again, with the usual patience.
+    /// Restarts the handler, with the usual `--patience`.
     pub(crate) fn restart_handler(&mut self, node: &'static str) {
         self.stop_handler(node);
         self.start_handler(node);

@@ -1,4 +1,4 @@
-//! Who goes first, and who waits.
+//! The order of canaries and other nodes.
 
 use node_policy::Phase;
 use serde_json::json;

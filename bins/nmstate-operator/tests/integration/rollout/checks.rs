@@ -32,7 +32,7 @@ pub(crate) fn one_node_refuses(bench: &mut Bench) {
     assert!(bench.policy("refused").status()["slots"].is_null());
     assert_ne!(bench.mtu(node), 1377);
 
-    // Without the node that refuses it, the policy goes on.
+    // Without the node that refuses it, the policy continues.
     let without = format!("kubernetes.io/hostname notin ({other})");
     bench.apply_policy("refused", &spec, &[(NODE_SELECTOR, &without)]);
     let policy = bench.wait_until_available("refused");

@@ -1,4 +1,4 @@
-//! Objects of the cluster as the cases make them and look at them.
+//! Objects of the cluster as the cases create and read them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::object::Object;
 
-/// A version of the cluster; of its real schema only this is looked at.
+/// A version of the cluster; only this part of its real schema is read.
 const CLUSTER_VERSION: &str = r#"{
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "clusterversions.config.openshift.io"},
@@ -113,7 +113,7 @@ impl Bench {
         self.patch_status(&nodes(), name, &ready);
     }
 
-    /// Gives a node a label, or takes it away.
+    /// Sets a label of a node, or removes it.
     pub(crate) fn label_node(&self, name: &str, label: &str, value: Option<&str>) {
         self.patch_metadata(&nodes(), name, &json!({"labels": {label: value}}));
     }
@@ -124,7 +124,7 @@ impl Bench {
         self.write_policy("test", name, &policy(name, spec, annotations));
     }
 
-    /// The same as another writer, who takes what the first one owns.
+    /// The same as another field manager, which takes over the fields of the first one.
     pub(crate) fn apply_policy_as(&self, writer: &str, name: &str, spec: &Value) {
         self.write_policy(writer, name, &policy(name, spec, &[]));
     }
@@ -135,7 +135,7 @@ impl Bench {
             let patch = Patch::Apply(policy);
             match self.runtime.block_on(policies.patch(name, &apply(writer), &patch)) {
                 Ok(_) => Some(()),
-                // Somebody else wrote at the same time.
+                // Another client wrote at the same time.
                 Err(kube::Error::Api(status)) if status.code == 409 => None,
                 Err(error) => panic!("writing {name}: {error}"),
             }
@@ -155,7 +155,7 @@ impl Bench {
         drop(self.runtime.block_on(policies.delete(name, &DeleteParams::default())).unwrap());
     }
 
-    /// Deletes all policies, and waits until all handlers have let go of them.
+    /// Deletes all policies, and waits until all handlers have released them.
     pub(crate) fn delete_policies(&self) {
         for policy in self.all_policies() {
             self.delete_policy(&policy.name());
@@ -171,7 +171,7 @@ impl Bench {
         })
     }
 
-    /// Waits until all nodes have the present generation.
+    /// Waits until all nodes have the current generation.
     pub(crate) fn wait_until_available(&self, name: &str) -> Object {
         self.wait(&format!("all of policy {name} is Available"), || {
             let policy = self.get_policy(name)?;
@@ -196,7 +196,7 @@ impl Bench {
         })
     }
 
-    /// Waits until one node is so far; returns it and the other one.
+    /// Waits until one node has reached this phase; returns it and the other one.
     pub(crate) fn wait_for_one(&self, policy: &str, phase: Phase) -> (&'static str, &'static str) {
         let [a, b] = NODES;
         self.wait(&format!("{policy} is {phase:?} somewhere"), || {
@@ -227,7 +227,7 @@ impl Bench {
         });
     }
 
-    /// Waits for an event on a policy as it is now, and returns what it says.
+    /// Waits for an event on the current policy object, and returns its text.
     pub(crate) fn wait_for_event(&self, policy: &str, reason: &str) -> String {
         let uid = self.policy(policy).0["metadata"]["uid"].clone();
         let events = self.namespaced(&resource("events.k8s.io", "v1", "Event", "events"));
@@ -263,7 +263,7 @@ impl Bench {
         drop(self.runtime.block_on(reports.delete(node, &DeleteParams::default())).unwrap());
     }
 
-    /// Somebody writes nonsense into a report, then asks for it to be read again.
+    /// Writes invalid content into a report, then requests it to be read again.
     pub(crate) fn spoil_report(&self, node: &str) {
         let nonsense = json!({"status": {"currentState": null}});
         self.patch_status(&node_states(), node, &nonsense);
@@ -337,7 +337,7 @@ impl Bench {
         Some(readable(&self.unless_cut_off(found)??))
     }
 
-    /// A connection may not outlive a server that was started again.
+    /// A connection may break when a server is restarted.
     fn unless_cut_off<T>(&self, answer: Result<T, kube::Error>) -> Option<T> {
         match answer {
             Ok(found) => Some(found),
@@ -358,7 +358,7 @@ impl Bench {
         list.iter().map(object).collect()
     }
 
-    /// All policies and reports, for somebody who wants to know what went wrong.
+    /// All policies and reports, for the analysis of a failure.
     pub(crate) fn objects(&self) -> String {
         let lines = self.all_policies().into_iter().chain(self.all_enactments());
         lines.map(|it| format!("{}: {}\n", it.name(), it.status())).collect()
@@ -371,14 +371,14 @@ impl Object {
     }
 }
 
-/// A watch under way.
+/// A watch in progress.
 pub(crate) struct Watch {
     seen: Arc<Mutex<Vec<Vec<String>>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Watch {
-    /// Who held slots, in each version of the policy.
+    /// The holders of slots, in each version of the policy.
     pub(crate) fn end(self) -> Vec<Vec<String>> {
         self.task.abort();
         self.seen.lock().unwrap().clone()
@@ -389,7 +389,7 @@ fn object(found: &impl serde::Serialize) -> Object {
     Object(serde_json::to_value(found).unwrap())
 }
 
-/// With nothing in the spec that nobody can read.
+/// Without the spec if it cannot be parsed.
 fn readable(policy: &StoredPolicy) -> Object {
     object(&policy.read().unwrap_or_else(|_| policy.without_spec()))
 }

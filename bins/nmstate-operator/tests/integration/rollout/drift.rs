@@ -1,4 +1,4 @@
-//! Networks that are changed behind a policy's back.
+//! Networks that are changed outside of a policy.
 
 use node_policy::Phase;
 
@@ -24,15 +24,15 @@ pub(crate) fn reported_and_corrected(bench: &mut Bench) {
 
     says(bench, reported, "the network is no longer what the policy made it");
     assert!(bench.wait_for_event("told", "Drift").starts_with("node-a: "));
-    // A handler that starts again leaves it as well. What it does about a later policy it does after
-    // it looked at this one.
+    // A handler that restarts does not correct it either. It processes a later policy only after
+    // this one.
     let before = bench.enactment(reported, "told").version();
     bench.restart_handler(reported);
     bench.apply_policy("xx-later", &on(reported, &serde_json::json!({})), &[]);
     bench.wait_for_phase(reported, "xx-later", Phase::Available);
     assert_eq!(bench.mtu(reported), 1300, "it was only to be reported");
     assert_eq!(bench.enactment(reported, "told").version(), before, "it is told once");
-    // The handler may not have looked at it yet; it knows what was said before.
+    // The handler may not have compared it yet; it knows the message that was reported before.
     bench.set_mtu(reported, 1421);
     says(bench, reported, "the network is again what the policy made it");
 }

@@ -1,5 +1,5 @@
-//! The kinds of policies that users of kubernetes-nmstate have, carried out by the handler on a machine
-//! with a kernel of its own. The judge is that kernel, and Open vSwitch.
+//! The kinds of policies that users of kubernetes-nmstate have, applied by the handler on a machine
+//! with its own kernel. The result is read from that kernel, and from Open vSwitch.
 
 use node_policy::Phase;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(crate) fn static_address_and_routes(bench: &mut Bench) {
         })
     };
     let interfaces = json!([nic(NICS[0], &fixed("203.0.113.10"))]);
-    // Nothing responds at that gateway; only default routes of the main table are probed.
+    // No host responds at that gateway; only default routes of the main table are probed.
     let routes = json!([
         route("198.18.0.0/15", "203.0.113.1", 254),
         route("0.0.0.0/0", "203.0.113.99", 200),
@@ -341,8 +341,8 @@ pub(crate) fn dns(bench: &mut Bench) {
     assert!(!names.contains("198.51.100.53") && !names.contains("example.com"), "{names}");
 }
 
-/// A neighbour that sends LLDP: a port of Open vSwitch that is plugged into the LAN, which lets LLDP
-/// through.
+/// A neighbour that sends LLDP: a port of Open vSwitch that is connected to the LAN, which forwards
+/// LLDP.
 const NEIGHBOUR: &str = "
 ip link add lldp0 up type veth peer name lldp1 netns lan
 lan ip link set lldp1 master br0 up

@@ -1,4 +1,4 @@
-//! The nodes of the bench as the cases look at them, and what can be done to them.
+//! The nodes of the bench as the cases read and change them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::rollout::bench::Bench;
 
 /// NetworkManager at the bus.
 const MANAGER: &str = "org.freedesktop.NetworkManager";
-/// Who answers about names on the LAN.
+/// The PID file of the DNS server on the LAN.
 const NAMES_PID: &str = "/run/names.pid";
 
 impl Bench {
@@ -16,7 +16,7 @@ impl Bench {
         links[0]["mtu"].as_u64().unwrap().try_into().unwrap()
     }
 
-    /// Somebody changes it behind everybody's back.
+    /// Changes it directly on the node, outside of any policy.
     pub(crate) fn set_mtu(&self, node: &str, mtu: u32) {
         let mtu = mtu.to_string();
         self.node(node).succeed(&["ip", "link", "set", "nic1", "mtu", &mtu]).unwrap();
@@ -35,8 +35,8 @@ impl Bench {
         self.node(node).run(&["ip", "link", "show", name]).unwrap().status.success()
     }
 
-    /// Removes what policies left on a node: profiles of all interfaces but the uplink, and the MTU of
-    /// the spare NIC.
+    /// Removes what policies created on a node: profiles of all interfaces but the uplink, and the
+    /// MTU of the spare NIC.
     pub(crate) fn restore_network(&self, node: &str) {
         const RESTORE: &str = "nmcli -g UUID connection | while read -r uuid; do
   case $(nmcli -g connection.interface-name connection show \"$uuid\") in
@@ -70,7 +70,7 @@ ip link set nic1 mtu 1500";
         of_it.map(|(path, _)| path.rsplit_once('/').unwrap().0.to_owned()).collect()
     }
 
-    /// NetworkManager ends and starts again.
+    /// Restarts NetworkManager.
     pub(crate) fn restart_network_manager(&self, node: &str) {
         let node = self.node(node);
         node.succeed(&["sh", "-c", "kill -TERM $(pidof NetworkManager)"]).unwrap();
@@ -86,8 +86,7 @@ ip link set nic1 mtu 1500";
         .unwrap();
     }
 
-    /// Another program begins to change a device and does not come to an end. Returns the
-    /// checkpoint.
+    /// Another program starts to change a device and does not finish. Returns the checkpoint.
     pub(crate) fn foreign_checkpoint(&self, node: &str, interface: &str) -> String {
         let path = self.node(node).succeed(&[
             "nmcli",
@@ -104,7 +103,7 @@ ip link set nic1 mtu 1500";
         path.unwrap_or_else(|| panic!("no checkpoint in {reply}")).to_owned()
     }
 
-    /// It is content with what it did. Fails when the checkpoint is gone.
+    /// Confirms the change. Fails if the checkpoint does not exist any more.
     pub(crate) fn end_checkpoint(&self, node: &str, checkpoint: &str) {
         let argument = format!("objpath:{checkpoint}");
         self.manager(node, "CheckpointDestroy", &[&argument]).unwrap();
@@ -119,7 +118,7 @@ ip link set nic1 mtu 1500";
 
     // The LAN.
 
-    /// Somebody answers about names on the LAN, where DHCP always said that somebody would.
+    /// Starts the DNS server on the LAN, at the address that DHCP always announced.
     pub(crate) fn start_name_server(&self) {
         let (listen, pid) =
             (format!("--listen-address={}", self.lan.router()), format!("--pid-file={NAMES_PID}"));

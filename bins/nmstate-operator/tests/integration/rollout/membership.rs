@@ -1,4 +1,4 @@
-//! Nodes that come, go, and are chosen.
+//! Nodes that are added, removed and selected.
 
 use node_policy::Phase;
 use serde_json::json;
@@ -51,7 +51,7 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
     bench.label_node(other, LABEL, Some("lossy"));
     bench.kill_handler(lost);
     bench.set_ready(lost, false);
-    // As long as it is a node of the cluster, nobody knows what became of it: no other one is begun.
+    // As long as it is a node of the cluster, its state is unknown: no other node is started.
     bench.wait("the node counts as not ready", || {
         let policy = bench.policy("lossy");
         let message = policy.message("Progressing");
@@ -66,7 +66,7 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
     assert_eq!(policy.message("Available"), "1/1 nodes successfully configured");
     assert_eq!(bench.mtu(other), 1331);
 
-    // It comes back, as somebody new.
+    // It returns as a new node.
     bench.create_node(lost);
     bench.label_node(lost, LABEL, Some("lossy"));
     bench.start_handler(lost);

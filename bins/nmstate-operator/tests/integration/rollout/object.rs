@@ -4,7 +4,7 @@ use nmstate_api::Condition;
 use node_policy::Phase;
 use serde_json::Value;
 
-/// An object as the server has it.
+/// An object as stored by the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Object(pub(crate) Value);
 
@@ -47,7 +47,7 @@ impl Object {
         self.0["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// When it was made, as text that sorts by time.
+    /// When it was created, as text that sorts by time.
     pub(crate) fn created(&self) -> String {
         self.0["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned()
     }

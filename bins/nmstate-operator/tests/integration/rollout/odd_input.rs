@@ -1,4 +1,4 @@
-//! Policies that nobody can act on, and reports that somebody spoilt.
+//! Policies that cannot be processed, and reports with invalid content.
 
 use node_policy::Phase;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::wishes::{mtu, on};
 
-/// Deeper than readers of JSON go by themselves.
+/// Deeper than the default limit of JSON parsers.
 const DEEP: usize = 400;
 
 pub(crate) fn hinders_nobody(bench: &mut Bench) {

@@ -1,4 +1,4 @@
-//! Programs that end, are doubled, or stand in the way.
+//! Programs that end, run twice, or block others.
 
 use node_policy::Phase;
 
@@ -13,7 +13,7 @@ pub(crate) fn foreign_checkpoint(bench: &mut Bench) {
     bench.apply_policy("polite", &on(node, &mtu(1371)), &[]);
     bench.wait_for_log(node, "another program is changing the network");
     assert_eq!(bench.mtu(node), before);
-    // Fails when somebody rolled it back.
+    // Fails if the checkpoint was rolled back.
     bench.end_checkpoint(node, &checkpoint);
     bench.wait_until_available("polite");
     assert_eq!(bench.mtu(node), 1371);
@@ -24,7 +24,7 @@ pub(crate) fn network_manager_restarts(bench: &mut Bench) {
     bench.restart_network_manager(node);
     bench.apply_policy("after", &on(node, &mtu(1361)), &[]);
     bench.wait_until_available("after");
-    // It hears of changes again.
+    // It receives signals about changes again.
     bench.set_mtu(node, 1360);
     bench.wait_for_reported_mtu(node, 1360);
 }

@@ -29,7 +29,7 @@ pub(crate) fn memory_only(bench: &mut Bench) {
     bench.wait("what lasts is there again", || bench.has_interface(lasting, "stay0").then_some(()));
     assert!(bench.profile_folders(passing, "stay0").is_empty());
     assert!(!bench.has_interface(passing, "stay0"));
-    // The policy is still there, so the node gets it again.
+    // The policy still exists, so it is applied to the node again.
     NODES.iter().for_each(|node| bench.start_handler(node));
     bench.wait("what does not last is made again", || {
         bench.has_interface(passing, "stay0").then_some(())
@@ -37,7 +37,7 @@ pub(crate) fn memory_only(bench: &mut Bench) {
     assert_eq!(bench.profile_folders(passing, "stay0"), [PASSING]);
 }
 
-/// The checkpoint is gone with NetworkManager, and NetworkManager uses the bad profiles again.
+/// The checkpoint ends with NetworkManager, and NetworkManager uses the bad profiles again.
 pub(crate) fn manager_restarts_in_a_bad_change(bench: &mut Bench) {
     let [node, _] = NODES;
     bench.apply_policy("bad", &on(node, &cut_off()), &ONLY_API);
@@ -53,7 +53,7 @@ pub(crate) fn manager_restarts_in_a_bad_change(bench: &mut Bench) {
     bench.wait_until_left(node, "bad");
 }
 
-/// A change that is not confirmed is gone after a power loss, before any handler runs.
+/// A change that is not confirmed is lost after a power loss, before any handler runs.
 pub(crate) fn power_loss_in_a_change(bench: &mut Bench) {
     let [node, _] = NODES;
     let before = bench.mtu(node);

@@ -1,4 +1,4 @@
-//! Benches that tests share: each test has one for itself, and returns it as it was.
+//! Benches that tests share: each test uses one exclusively, and returns it in its initial state.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ pub(crate) trait Shared: Sized {
     fn fits(&self, setting: Self::Setting) -> bool;
     /// Before a test.
     fn begin(&mut self, setting: Self::Setting);
-    /// After a test that passed: makes it as it was before.
+    /// After a test that passed: restores the initial state.
     fn restore(&mut self);
 }
 
@@ -34,7 +34,7 @@ impl<B: Shared> Pool<B> {
         Self { state: Mutex::new(State { idle: Vec::new(), ended: 0 }), tests }
     }
 
-    /// Runs a test. A bench on which a test failed is discarded: nothing is known of its state.
+    /// Runs a test. A bench on which a test failed is discarded: its state is unknown.
     pub(crate) fn run(&self, setting: B::Setting, test: fn(&mut B)) {
         let _ended = Ended(self);
         let mut bench = self.take(setting).unwrap_or_else(B::start);
@@ -77,7 +77,7 @@ impl<B: Shared> Drop for Ended<'_, B> {
 
 /// Whether the test harness runs a test of this path, given its arguments.
 fn is_selected(path: &str, arguments: &[String]) -> bool {
-    // The harness leaves out the name of the crate.
+    // The harness omits the name of the crate.
     let name = path.split_once("::").map_or(path, |(_, rest)| rest);
     let is_exact = arguments.iter().any(|it| it == "--exact");
     let matches = |filter: &str| if is_exact { name == filter } else { name.contains(filter) };

@@ -1,4 +1,4 @@
-//! What must answer after a change.
+//! What must respond after a change.
 
 use node_policy::Phase;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::rollout::wishes::{PING_TARGET, PROBES, WITH_DNS, everywhere, mtu, on}
 
 const ALL: [(&str, &str); 1] = [(PROBES, "api-server,gateway,dns,node-readiness")];
 
-/// The card that leads to the API, asked by DHCP for less than before.
+/// The NIC that leads to the API server, configured by DHCP with fewer options than before.
 fn uplink(ipv4: &Value) -> Value {
     let mut ip = json!({"enabled": true, "dhcp": true});
     ip.as_object_mut().unwrap().extend(ipv4.as_object().unwrap().clone());
@@ -33,7 +33,7 @@ pub(crate) fn decide(bench: &mut Bench) {
     bench.wait_until_available("asks-all");
     NODES.iter().for_each(|node| assert_eq!(bench.mtu(node), 1415));
 
-    // The API answers all the same: it is on the same wire.
+    // The API server still responds: it is on the same network segment.
     let no_gateway = uplink(&json!({"auto-gateway": false}));
     bench.apply_policy("no-gateway", &on(first, &no_gateway), &[(PROBES, "gateway")]);
     let mut no_names = uplink(&json!({"auto-dns": false}));
@@ -63,7 +63,7 @@ pub(crate) fn readiness(bench: &mut Bench) {
     bench.stop_handler(node);
     bench.start_patient_handler(node);
     waiting_change(bench, "ready", 1416, &on(node, &mtu(1416)));
-    // The node holds a slot, so it may go on although it is not ready any more.
+    // The node holds a slot, so it may continue although it is not ready any more.
     bench.kill_handler(node);
     bench.set_ready(node, false);
     bench.annotate_policy("ready", PROBES, Some("api-server,node-readiness"));
@@ -89,7 +89,7 @@ pub(crate) fn ping_target(bench: &mut Bench) {
     assert_ne!(bench.mtu(other), 1418);
 }
 
-/// A failure stays until somebody asks for another attempt.
+/// A failure remains until another attempt is requested.
 pub(crate) fn retried_on_request(bench: &mut Bench) {
     let [node, _] = NODES;
     bench.apply_policy("again", &on(node, &mtu(1311)), &WITH_DNS);

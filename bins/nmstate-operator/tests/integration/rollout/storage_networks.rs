@@ -1,8 +1,7 @@
-//! Policies for storage networks, carried out by the handler on a machine with a kernel of its own,
-//! which has bonds and VLANs. The judge is that kernel, and the LAN at the other end of the wires.
-//!
-//! One machine serves all cases, which run one after the other, beside those on nodes in namespaces:
-//! it keeps one processor busy, and they wait most of the time.
+//! Policies for storage networks, applied by the handler on a machine with its own kernel, which
+//! has bonds and VLANs. The result is read from that kernel, and from the LAN at the other end of
+//! the links. Each case begins with a node that has its uplink only, and creates the network that
+//! it needs.
 
 #[path = "storage_networks/bench.rs"]
 pub(crate) mod bench;
@@ -14,35 +13,10 @@ use node_policy::Phase;
 use page::Section;
 use serde_json::{Value, json};
 
-type Case = (&'static str, fn(&mut Bench));
-
-/// In this order.
-const CASES: [Case; 8] = [
-    ("the policy of the page makes a bond with a VLAN for jumbo frames", bond_and_vlan),
-    ("a bond becomes one that the switch negotiates", lacp),
-    ("a bridge that filters VLANs lies on the bond", bridge),
-    ("an MTU that does not fit is refused, and nothing changes", mtu_too_large),
-    ("what is for now only is gone after a restart, and all else is there", restart),
-    ("a bond that takes the way to the API away is rolled back", cut_off),
-    ("a bond that takes the address along is kept", way_kept),
-    ("a VLAN that shall be absent goes, and its bond stays", vlan_absent),
-];
-
-/// For changes that are to be kept, on a machine that is busy with other things.
+/// For changes that are expected to succeed, on a machine under load.
 pub(crate) const PATIENT: u32 = 120;
-/// For changes that are to be rolled back.
+/// For changes that are expected to be rolled back.
 pub(crate) const IMPATIENT: u32 = 20;
-
-#[test]
-fn policies_for_storage_networks_are_carried_out_on_a_real_kernel() {
-    let mut bench = Bench::switch_on();
-    bench.start_handler(PATIENT);
-    for (name, case) in CASES {
-        let began = std::time::Instant::now();
-        case(&mut bench);
-        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f32());
-    }
-}
 
 pub(crate) fn policy(name: &str, interfaces: &Value) -> String {
     annotated(name, &json!({}), &json!({"interfaces": interfaces}))
@@ -61,7 +35,7 @@ spec:
     )
 }
 
-/// Whether the bond, its cards and its VLAN are as the page wants them.
+/// Checks that the bond, its NICs and its VLAN are as the page specifies them.
 fn assert_storage(bench: &Bench, mode: &str) {
     let bond = bench.link("bond0").unwrap();
     assert_eq!(bond["linkinfo"]["info_kind"], "bond");
@@ -81,7 +55,14 @@ fn assert_storage(bench: &Bench, mode: &str) {
     bench.lan_reaches("192.0.2.21", 9000);
 }
 
-fn bond_and_vlan(bench: &mut Bench) {
+/// Applies the policy of the page.
+fn make_storage(bench: &Bench) -> Section {
+    let section = Section::read();
+    bench.make_true(&section.policy);
+    section
+}
+
+pub(crate) fn bond_and_vlan(bench: &mut Bench) {
     let section = Section::read();
     let enactment = bench.make_true(&section.policy);
     assert_eq!(enactment.status()["desiredState"]["interfaces"].as_array().unwrap().len(), 2);
@@ -106,7 +87,7 @@ fn bond_and_vlan(bench: &mut Bench) {
     });
 }
 
-/// Makes one link of both ports of the switch. It forgets that when the machine is restarted.
+/// Makes one link of both ports of the switch. The bench divides it after the test.
 const SWITCH: &str = "
 lan ip link add lag mtu 9216 type bond mode 802.3ad miimon 100 lacp_rate fast
 for port in port0 port1; do
@@ -123,13 +104,24 @@ partner() { [ \"$(cat /sys/class/net/bond0/bonding/ad_partner_mac)\" = \"$switch
 await 'the switch is the partner' partner
 ";
 
+/// The policy of the page with its first edit: the bond is negotiated with the switch.
 fn with_lacp(section: &Section) -> String {
     section.edited(&section.policy, "802.3ad")
 }
 
-fn lacp(bench: &mut Bench) {
+/// Applies the policy with a bond that is negotiated with the switch.
+fn make_negotiated_storage(bench: &Bench) -> Section {
+    let section = Section::read();
     bench.succeed(SWITCH);
-    bench.make_true(&with_lacp(&Section::read()));
+    bench.make_true(&with_lacp(&section));
+    bench.succeed(NEGOTIATED);
+    section
+}
+
+pub(crate) fn lacp(bench: &mut Bench) {
+    let section = make_storage(bench);
+    bench.succeed(SWITCH);
+    bench.make_true(&with_lacp(&section));
     bench.succeed(NEGOTIATED);
     assert_storage(bench, "802.3ad");
     let bond = bench.link("bond0").unwrap();
@@ -145,7 +137,8 @@ fn lacp(bench: &mut Bench) {
     });
 }
 
-fn bridge(bench: &mut Bench) {
+/// Puts a bridge that filters VLANs on the bond.
+fn make_bridge(bench: &Bench) {
     let port = json!({
         "name": "bond0",
         "vlan": {"mode": "trunk", "trunk-tags": [{"id": 300}, {"id-range": {"min": 310, "max": 319}}]},
@@ -156,6 +149,11 @@ fn bridge(bench: &mut Bench) {
         "bridge": {"options": {"stp": {"enabled": false}}, "port": [port]},
     }]);
     bench.make_true(&policy("guests", &bridge));
+}
+
+pub(crate) fn bridge(bench: &mut Bench) {
+    make_negotiated_storage(bench);
+    make_bridge(bench);
     let link = bench.link("guests").unwrap();
     assert_eq!(link["linkinfo"]["info_data"]["vlan_filtering"], 1, "{link}");
     assert_eq!(link["mtu"], 9000);
@@ -180,7 +178,8 @@ fn vlan(name: &str, id: u16, mtu: u32) -> Value {
     }])
 }
 
-fn mtu_too_large(bench: &mut Bench) {
+pub(crate) fn mtu_too_large(bench: &mut Bench) {
+    make_storage(bench);
     let before = bench.network();
     let too_large = policy("too-large", &vlan("bond0.400", 400, 9001));
     bench.apply(&too_large);
@@ -191,39 +190,39 @@ fn mtu_too_large(bench: &mut Bench) {
     assert!(message.contains("9000"), "{message}");
     assert!(message.len() <= 1024, "{message}");
     assert_eq!(bench.network(), before);
-    bench.delete("too-large");
 }
 
-fn restart(bench: &mut Bench) {
+pub(crate) fn restart(bench: &mut Bench) {
+    let section = make_negotiated_storage(bench);
+    make_bridge(bench);
     let lasting = bench.network();
     let for_now = json!({"nmstate.landfall.dev/memory-only": "true"});
     let desired = json!({"interfaces": vlan("bond0.200", 200, 1500)});
     let transient = bench.make_true(&annotated("transient", &for_now, &desired));
     assert_eq!(bench.link("bond0.200").unwrap()["mtu"], 1500);
-    let section = Section::read();
     let kept = ["guests", bench::name_of(&section.policy)];
     let versions = |bench: &Bench| kept.map(|name| bench.enactment(name).version());
     let before = versions(bench);
 
     bench.restart();
+    // The LAN is part of the machine: its switch has separate ports again.
     bench.succeed(SWITCH);
     bench.wait_for_network(&lasting);
     bench.succeed(NEGOTIATED);
     assert_storage(bench, "802.3ad");
 
-    // Whoever starts after a restart looks at all policies, in the order of their names.
+    // A handler that starts compares all policies, in the order of their names.
     bench.start_handler(PATIENT);
     bench.wait_for_news("transient", &transient);
-    assert!(bench.link("bond0.200").is_some(), "what the policy still wants is made again");
-    assert_eq!(versions(bench), before, "nothing was said about what is as it should be");
+    assert!(bench.link("bond0.200").is_some(), "the policy is applied again");
+    assert_eq!(versions(bench), before, "nothing is reported about policies that need no change");
     let log = bench.log();
     let applied = |name: &str| log.contains(&format!("applying policy=\"{name}\""));
     assert!(applied("transient"), "{log}");
     assert!(!kept.iter().any(|name| applied(name)), "{log}");
-    bench.delete("transient");
 }
 
-/// A bond of the card by which the node reaches the API.
+/// A bond of the NIC by which the node reaches the API.
 fn bond_of_uplink(ipv4: &Value) -> Value {
     json!([{
         "name": "bond1", "type": "bond", "state": "up",
@@ -232,9 +231,7 @@ fn bond_of_uplink(ipv4: &Value) -> Value {
     }])
 }
 
-fn cut_off(bench: &mut Bench) {
-    bench.stop_handler();
-    bench.start_handler(IMPATIENT);
+pub(crate) fn cut_off(bench: &mut Bench) {
     let before = bench.network();
     let bad = policy("bad", &bond_of_uplink(&json!({"enabled": false})));
     bench.apply(&bad);
@@ -245,26 +242,37 @@ fn cut_off(bench: &mut Bench) {
     assert!(message.contains("it was rolled back"), "{message}");
     assert!(message.len() <= 1024, "{message}");
     bench.wait_for_network(&before);
-    bench.delete("bad");
-    bench.stop_handler();
-    bench.start_handler(PATIENT);
 }
 
-fn way_kept(bench: &mut Bench) {
+pub(crate) fn address_moves(bench: &mut Bench) {
+    let before = bench.network();
     let address = json!({"ip": ADDRESS, "prefix-length": 24});
-    let interfaces = bond_of_uplink(&json!({"enabled": true, "dhcp": false, "address": [address]}));
-    let route = json!({
-        "destination": "0.0.0.0/0", "next-hop-address": GATEWAY, "next-hop-interface": "bond1",
-    });
-    let desired = json!({"interfaces": interfaces, "routes": {"config": [route]}});
+    let ipv4 = json!({"enabled": true, "dhcp": false, "address": [address]});
+    let routes = |interface: &str| {
+        json!({"config": [{
+            "destination": "0.0.0.0/0", "next-hop-address": GATEWAY, "next-hop-interface": interface,
+        }]})
+    };
+    let desired = json!({"interfaces": bond_of_uplink(&ipv4), "routes": routes("bond1")});
     bench.make_true(&annotated("good", &json!({}), &desired));
     let network = bench.network();
     assert_eq!(network[UPLINK], json!(["bond1", 1500, []]));
     assert_eq!(network["bond1"], json!([null, 1500, [ADDRESS]]));
+
+    let interfaces = json!([
+        {"name": "bond1", "type": "bond", "state": "absent"},
+        {
+            "name": UPLINK, "type": "ethernet", "state": "up", "mtu": 1500,
+            "ipv4": ipv4, "ipv6": {"enabled": false},
+        },
+    ]);
+    let desired = json!({"interfaces": interfaces, "routes": routes(UPLINK)});
+    bench.make_true(&annotated("good", &json!({}), &desired));
+    bench.wait_for_network(&before);
 }
 
-fn vlan_absent(bench: &mut Bench) {
-    let section = Section::read();
+pub(crate) fn vlan_absent(bench: &mut Bench) {
+    let section = make_negotiated_storage(bench);
     bench.make_true(&section.edited(&with_lacp(&section), "absent"));
     assert_eq!(bench.link("bond0.100"), None);
     let bond = bench.link("bond0").unwrap();

@@ -1,4 +1,4 @@
-//! What the cases want of nodes.
+//! The desired states and annotations that the cases use.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ pub(crate) const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete
 pub(crate) const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
 
 pub(crate) const ONLY_API: [(&str, &str); 1] = [(PROBES, "api-server")];
-/// Nobody answers about names on the LAN unless a case starts somebody.
+/// There is no DNS server on the LAN unless a case starts one.
 pub(crate) const WITH_DNS: [(&str, &str); 1] = [(PROBES, "api-server,dns")];
 
-/// A change of the spare NIC that nobody needs.
+/// A change of the spare NIC that nothing depends on.
 pub(crate) fn mtu(mtu: u32) -> Value {
     json!({"interfaces": [{
         "name": "nic1", "type": "ethernet", "state": "up", "mtu": mtu,

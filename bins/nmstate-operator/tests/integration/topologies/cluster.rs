@@ -8,18 +8,18 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
-use lab::kube::{ApiServer, FieldValidation, Persistence, ServerOptions};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, ServerOptions};
 use nmstate_deployment::payload;
 use serde_json::{Value, json};
 
 use crate::topologies::kubelet::Kubelet;
 
 pub(crate) const NAMESPACE: &str = "openshift-nmstate-operator";
-/// Long enough for a machine that is busy with other things.
+/// Long enough for a machine under load.
 const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Which manifests of a payload are meant for a cluster.
+/// Which manifests of a payload are for a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     SelfManaged,
@@ -37,16 +37,16 @@ impl Profile {
     }
 }
 
-/// A cluster. Dropped, everything of it is gone.
+/// A cluster. All of it is removed when dropped.
 pub(crate) struct Cluster {
-    // Dropped before the server its pods talk to.
+    // Dropped before the server that its pods use.
     pub(crate) kubelet: RefCell<Kubelet>,
     pub(crate) client: Client,
     pub(crate) server: ApiServer,
 }
 
 impl Cluster {
-    /// A server with OpenShift's kinds, and an Infrastructure that says what it is.
+    /// A server with OpenShift's kinds, and an Infrastructure with this platform and topology.
     pub(crate) async fn start(platform: &str, topology: &str) -> Self {
         let cluster = Self::bare().await;
         cluster.server.load_cluster_crds().await.unwrap();
@@ -57,7 +57,7 @@ impl Cluster {
         cluster
     }
 
-    /// A server that knows Kubernetes' own kinds only.
+    /// A server with Kubernetes' own kinds only.
     pub(crate) async fn bare() -> Self {
         let options = ServerOptions {
             is_audited: true,
@@ -111,7 +111,7 @@ impl Cluster {
             .unwrap();
     }
 
-    /// Says that the cluster was installed; before, no node is changed.
+    /// Reports that the cluster was installed; before that, no node is changed.
     pub(crate) async fn installed(&self) {
         self.apply("apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nspec: {clusterID: 6b1f8e2c-8d3b-4c53-9a53-0d1f5d0f7a11}")
             .await;
@@ -160,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// The object as the server has it, or null.
+    /// The object as stored by the server, or null.
     pub(crate) async fn get(&self, api_version: &str, kind: &str, name: &str) -> Value {
         let namespace = matches!(
             kind,
@@ -211,7 +211,7 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until everything that is wanted runs in this version, and says so.
+    /// Waits until all expected components run in this version, and this is reported.
     pub(crate) async fn settled(&self, version: &str) {
         self.until(&format!("{version} is rolled out"), || async {
             let object = self.get("config.openshift.io/v1", "ClusterOperator", "nmstate").await;

@@ -35,7 +35,7 @@ impl Drop for History {
     }
 }
 
-/// Watches for ever. A server ends each watch after some minutes; the next one goes on from there.
+/// Watches forever. A server ends each watch after some minutes; the next one continues from there.
 async fn collect(api: Api<DynamicObject>, parameters: WatchParams, seen: Arc<Mutex<Vec<Value>>>) {
     let mut version = "0".to_owned();
     loop {

@@ -9,7 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use lab::certificates::{Authority, Identity};
-use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use lab_cluster::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use serde_json::{Value, json};
 
 use crate::metrics_port::scene::put_client_authority;
@@ -120,7 +120,7 @@ fn request_metrics(
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Who wrote to a cluster, of those that are no part of Kubernetes itself.
+/// The users that wrote to a cluster, except those of Kubernetes itself.
 fn writers(cluster: &Cluster) -> BTreeSet<String> {
     let log = std::fs::read_to_string(cluster.server.audit_log()).unwrap();
     let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -129,7 +129,7 @@ fn writers(cluster: &Cluster) -> BTreeSet<String> {
     names.filter(|name| !own.iter().any(|own| name.starts_with(own))).collect()
 }
 
-/// Who wrote this kind of object, given as `RESOURCE/SUBRESOURCE`.
+/// The users that wrote this kind of object, given as `RESOURCE/SUBRESOURCE`.
 fn writers_of(cluster: &Cluster, kind: &str) -> BTreeSet<String> {
     let log = std::fs::read_to_string(cluster.server.audit_log()).unwrap();
     let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -181,7 +181,7 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
     let worker = machine(&lan, "worker-0", &relay, Ports::AsWritten);
     guest.kubelet.borrow_mut().give("worker-0", worker);
 
-    // The operator is on by default on bare metal; nothing was said to the guest.
+    // The operator is on by default on bare metal; the guest was not configured.
     let both = async || management.kubelet.borrow_mut().sync().await;
     guest
         .until("the handler runs on the guest's worker", || async {
@@ -209,7 +209,7 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
         .unwrap();
     assert_eq!(serde_json::from_str::<Value>(&links).unwrap()[0]["mtu"], 1400);
 
-    // Each part wrote where it should, in its own name.
+    // Each component wrote to the right cluster, with its own identity.
     assert_eq!(guest.get("apps/v1", "Deployment", "nmstate-coordinator").await, Value::Null);
     for component in ["nmstate-operator", "nmstate-coordinator", "nmstate-handler"] {
         let name = format!("system:serviceaccount:{NAMESPACE}:{component}");
@@ -247,10 +247,10 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
         let response = request(&others);
         assert!(response.ends_with("403\n"), "{response}");
     }
-    // That needs nothing in the management cluster.
+    // That requires nothing in the management cluster.
     assert_eq!(writers(&management), ["admin".to_owned()].into());
 
-    // A node that goes takes its reports along, though its handler still runs.
+    // The reports of a deleted node are deleted with it, though its handler still runs.
     guest.delete("v1", "Node", "worker-0").await;
     guest
         .until("the reports of the node are collected", || async {

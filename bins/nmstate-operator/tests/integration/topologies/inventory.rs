@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{Discovery, verbs};
 use kube::{Client, ResourceExt as _};
 
-/// All objects. A server that is asked for a kind for the first time may want a moment.
+/// All objects. A server may need a moment for the first request for a kind.
 async fn list(api: &Api<DynamicObject>) -> Vec<DynamicObject> {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
@@ -30,7 +30,7 @@ pub(crate) async fn everything(client: &Client) -> BTreeSet<String> {
             if !capabilities.supports_operation(verbs::LIST) {
                 continue;
             }
-            // What happened is told for an hour, and in two groups.
+            // Events are kept for an hour, and are in two groups.
             if resource.kind == "Event" {
                 continue;
             }

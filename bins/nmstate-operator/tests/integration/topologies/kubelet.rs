@@ -1,8 +1,8 @@
-//! Plays the scheduler and the kubelets of a cluster: binds pods, starts what is in them with the
-//! arguments, variables, secrets and token they have, says when they are ready, and stops them.
+//! Simulates the scheduler and the kubelets of a cluster: binds pods, starts their containers with
+//! their arguments, variables, secrets and token, reports when they are ready, and stops them.
 //!
-//! Handlers run on nodes that are real; where a cluster has none, they are said to run. All else
-//! of ours runs on the host, unless it was given a machine of its own.
+//! Handlers run on real nodes; in a cluster without any, they are only reported as running. All
+//! other components run on the host, unless they were given their own machine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,25 +30,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Ports {
     /// Those in the pod.
     AsWritten,
-    /// Each pod gets its own, so that two of them can be asked on one machine.
+    /// Each pod gets its own, so that two of them can be probed on one machine.
     Own,
 }
 
 /// How a kubelet ends handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It asks them to stop, and says so when they have.
+    /// It requests them to stop, and reports when they have.
     Prompt,
-    /// It takes its time; they go on until then.
+    /// It is slow; they continue to run until then.
     Slow,
-    /// It says that they have stopped, and they have not. A node that was cut off for long, whose
-    /// pods were deleted by force, is like this.
+    /// It reports that they have stopped although they still run. A node that was disconnected for
+    /// long, whose pods were deleted by force, is like this.
     Loses,
 }
 
 /// A machine that pods run on, and where the API server is from there.
 pub(crate) struct Machine {
-    pub(crate) node: lab::node::Node,
+    pub(crate) node: lab_cluster::node::Node,
     pub(crate) api: SocketAddr,
     pub(crate) ports: Ports,
 }
@@ -58,7 +58,7 @@ struct Running {
     name: String,
     on: String,
     component: String,
-    /// None where it is only said to run.
+    /// None if it is only reported as running.
     process: Option<Process>,
     is_ready: bool,
     is_asked_to_stop: bool,
@@ -83,7 +83,7 @@ pub(crate) struct Kubelet {
     running: BTreeMap<String, Running>,
     /// How pods of nodes end, where not promptly.
     manners: BTreeMap<String, Manner>,
-    /// What still runs although its pod is gone.
+    /// Processes that still run although their pod was deleted.
     orphans: Vec<Running>,
     starts: u16,
 }
@@ -108,11 +108,11 @@ impl Kubelet {
         self.machines.insert(name.to_owned(), machine);
     }
 
-    pub(crate) fn machine(&self, name: &str) -> &lab::node::Node {
+    pub(crate) fn machine(&self, name: &str) -> &lab_cluster::node::Node {
         &self.machines[name].node
     }
 
-    /// What a component said on a node since it was started last.
+    /// The log of a component on a node since its last start.
     pub(crate) fn log(&self, component: &str, node: &str) -> String {
         let process = self.process(component, node).expect("it runs there");
         std::fs::read_to_string(&process.log).unwrap()
@@ -123,7 +123,7 @@ impl Kubelet {
         self.process(component, node).is_some()
     }
 
-    /// Whether the process of a component on a node says that it is ready.
+    /// Whether the process of a component on a node reports that it is ready.
     pub(crate) fn says_ready(&self, component: &str, node: &str) -> bool {
         let process = self.process(component, node);
         process.is_some_and(|process| answers_ready(process, self.machines.get(node)))
@@ -139,12 +139,12 @@ impl Kubelet {
         self.manners.insert(node.to_owned(), manner);
     }
 
-    /// The node on which something runs whose pod is gone.
+    /// The node on which a process runs whose pod was deleted.
     pub(crate) fn orphaned(&self) -> Option<String> {
         self.orphans.first().map(|it| it.on.clone())
     }
 
-    /// Asks everything to stop that runs without a pod, and waits for its end.
+    /// Requests all processes without a pod to stop, and waits until they end.
     pub(crate) fn end_orphans(&mut self) {
         for mut orphan in std::mem::take(&mut self.orphans) {
             if let Some(process) = &mut orphan.process {
@@ -154,7 +154,7 @@ impl Kubelet {
         }
     }
 
-    /// One round: pods are bound, started, asked, stopped.
+    /// One round: pods are bound, started, probed, stopped.
     pub(crate) async fn sync(&mut self) {
         let all: Api<Pod> = Api::all(self.client.clone());
         let pods = all.list(&ListParams::default()).await.unwrap().items;
@@ -204,7 +204,7 @@ impl Kubelet {
                 &binding,
             )
             .await;
-        // It may be gone by now.
+        // It may have been deleted by now.
         if let Err(error) = bound {
             assert!(
                 matches!(&error, kube::Error::Api(it) if matches!(it.code, 404 | 409)),
@@ -303,7 +303,7 @@ impl Kubelet {
         Some(Process { child, beside, inside, health, log })
     }
 
-    /// The files that a pod's secrets become, or nothing while one is missing.
+    /// The files with a pod's secrets, or none while one is missing.
     async fn secrets(&self, pod: &Pod) -> Option<Vec<(String, Vec<u8>)>> {
         let spec = json!(pod.spec);
         let containers = spec["containers"].as_array().into_iter().flatten();
@@ -354,14 +354,14 @@ impl Kubelet {
         answer.status.map(|status| status.token)
     }
 
-    /// Tells the cluster whether a pod is ready, when that changed.
+    /// Reports to the cluster whether a pod is ready, when that changed.
     async fn probe(&mut self, pod: &Pod) {
         let running = self.running.get_mut(&uid(pod)).unwrap();
         let is_ready = match &mut running.process {
             Some(process) => {
                 if let Some(status) = process.child.try_wait().unwrap() {
                     let said = last_words(&process.log);
-                    // Somebody took the port between our look and its start.
+                    // Another process took the port between our check and its start.
                     let is_our_fault = said.contains("Address already in use");
                     assert!(is_our_fault, "{} ended with {status}\n{said}", running.name);
                     self.running.remove(&uid(pod));
@@ -394,7 +394,7 @@ impl Kubelet {
         let parameters = PatchParams::default();
         match pods.patch_status(&pod.name_any(), &parameters, &Patch::Strategic(&status)).await {
             Ok(_) => running.is_ready = is_ready,
-            // Gone in between.
+            // Deleted in the meantime.
             Err(kube::Error::Api(error)) if error.code == 404 => {}
             Err(error) => panic!("{error}"),
         }

@@ -48,7 +48,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     cluster.add_nodes(&["node-a"]).await;
     cluster.apply(POLICY).await;
 
-    // Platform None: the operator runs, by its own Deployment, and leaves the cluster alone.
+    // Platform None: the operator runs, by its own Deployment, and does not change the cluster.
     cluster.told("Disabled", "True UnsupportedPlatform").await;
     assert_eq!(cluster.condition("Available").await, "True AsExpected");
     cluster
@@ -75,7 +75,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     let nodes: BTreeSet<String> = coordinator_nodes(&cluster).await;
     assert_eq!(nodes.len(), 2, "they share a node: {nodes:?}");
 
-    // And shrinks: a budget that holds up the drain of the only node must not be left.
+    // And shrinks: a budget that blocks the drain of the only node must not remain.
     cluster.infrastructure("None", "SingleReplica").await;
     cluster.until("one coordinator again", || has_copies(&cluster, 1)).await;
     cluster.settled(VERSION).await;
@@ -86,7 +86,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     let grown: BTreeSet<String> = [
         "Node /node-b ",
         "Node /node-c ",
-        // That there was an NMState is remembered, so that a default is not made again.
+        // It is recorded that there was an NMState, so that a default is not created again.
         "ConfigMap openshift-nmstate-operator/nmstate-operator-memory ",
     ]
     .map(str::to_owned)
@@ -107,7 +107,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
         .await;
 }
 
-/// Everything but what Kubernetes keeps for itself.
+/// Everything except the objects that Kubernetes manages itself.
 async fn ours_and_users(cluster: &Cluster) -> BTreeSet<String> {
     let all = everything(&cluster.client).await;
     all.into_iter().filter(|entry| !entry.contains(" kube-")).collect()
@@ -148,7 +148,7 @@ async fn reports(cluster: &Cluster) {
     }
 }
 
-/// The server's own opinion of the expressions in our rules.
+/// The server's own check of the expressions in our admission policies.
 async fn admission_rules_are_sound(cluster: &Cluster) {
     let api = cluster.dynamic("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", None);
     cluster

@@ -80,8 +80,8 @@ status:
   hostNetworkManagerVersion: 1.46.0
 "#;
 
-/// Writes what only we write. Returns whether it was taken: a server that has got a new schema takes
-/// a moment.
+/// Writes what only we write. Returns whether it was accepted: a server needs a moment after it got
+/// a new schema.
 async fn write_ours(cluster: &Cluster) -> bool {
     let merge = async |version: &str, kind: &str, name: &str, status: Value| {
         let api = cluster.dynamic(version, kind, None);
@@ -97,8 +97,8 @@ async fn write_ours(cluster: &Cluster) -> bool {
     policy && merge("nmstate.io/v1beta1", kind, "node-a.newer", status).await
 }
 
-/// Every object in every served version, without the server's own notes about it. Nothing while
-/// the server makes itself ready for new schemas.
+/// Every object in every served version, without the metadata of the server. None while the server
+/// is not ready for new schemas.
 async fn read(cluster: &Cluster) -> Option<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
     for crd in nmstate_api::crd::all() {
@@ -142,7 +142,7 @@ async fn ours_are_kept(cluster: &Cluster) -> bool {
     older.is_ok_and(|it| it.status.is_some_and(|status| status.slots.len() == 1))
 }
 
-/// What our programs make of it; nothing while the server is not ready.
+/// Parses the objects as our programs do; none while the server is not ready.
 async fn typed(cluster: &Cluster) -> Option<()> {
     let policies: Api<Policy> = Api::all(cluster.client.clone());
     let older = policies.get("older").await.ok()?;

@@ -1,12 +1,12 @@
-//! From one version to the next and back, with handlers of both side by side on real nodes.
+//! From one version to the next and back, with handlers of both at the same time on real nodes.
 //!
-//! Both versions are the same program. What makes neighbours differ is played: pods carry their
-//! version, and what another version would have written is written before this one sees it.
+//! Both versions are the same program. The differences are simulated: pods carry their version, and
+//! what another version would have written is written before this one reads it.
 
 use std::sync::Arc;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use lab::node::{Lan, LanOptions, Relay};
+use lab_cluster::node::{Lan, LanOptions, Relay};
 use serde_json::{Value, json};
 
 use crate::topologies::cluster::{Cluster, NAMESPACE, Profile, condition};
@@ -19,7 +19,7 @@ const NEW: &str = "4.99.1";
 const NODES: [&str; 2] = ["node-a", "node-b"];
 const HANDLER: &str = "nmstate-handler";
 
-/// A change of a spare NIC. Each policy has one of its own.
+/// A change of a spare NIC. Each policy has its own.
 fn policy(name: &str, nic: &str, mtu: u32) -> String {
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
@@ -47,7 +47,7 @@ async fn report_version(cluster: &Cluster, node: &str, policy: &str) -> String {
     report["metadata"]["resourceVersion"].as_str().expect("it is there").to_owned()
 }
 
-/// How often NetworkManager of a node was asked to be ready to go back.
+/// How many checkpoints were requested from NetworkManager of a node.
 fn checkpoints(cluster: &Cluster, node: &str) -> usize {
     let kubelet = cluster.kubelet.borrow();
     let log = kubelet.machine(node).log_folder().join("NetworkManager.log");
@@ -78,7 +78,7 @@ async fn handler_versions(cluster: &Cluster) -> Vec<(String, String)> {
     found
 }
 
-/// The contract with the cluster-version operator, for everything that was ever told.
+/// The contract with the cluster-version operator, for every status that was ever reported.
 fn was_quiet(history: &History, order: &[&str]) {
     let mut versions: Vec<String> = Vec::new();
     for object in history.seen() {
@@ -127,7 +127,7 @@ async fn a_cluster_goes_to_the_next_version_and_back_with_handlers_of_both_side_
     downgrade(&cluster).await;
     was_quiet(&history, &[OLD, NEW, OLD]);
 
-    // A policy that goes takes its reports along.
+    // The reports of a deleted policy are deleted with it.
     cluster.delete("nmstate.io/v1", "NodeNetworkConfigurationPolicy", "mixed").await;
     cluster
         .until("its reports are gone", || async {
@@ -137,8 +137,8 @@ async fn a_cluster_goes_to_the_next_version_and_back_with_handlers_of_both_side_
         .await;
 }
 
-/// On one node the old handler does not make way at once; then both nodes are of different
-/// versions, and a policy comes to both.
+/// On one node the old handler does not end at once; then the nodes run different versions, and a
+/// policy is created for both.
 async fn upgrade(cluster: &Cluster) {
     for node in NODES {
         cluster.kubelet.borrow_mut().set_manner(node, Manner::Loses);
@@ -199,12 +199,12 @@ async fn upgrade(cluster: &Cluster) {
         .await;
 }
 
-/// Fields and annotations that this version does not know.
+/// Fields and annotations that this version does not support.
 async fn written_by_the_next_version(cluster: &Cluster) {
     let merge = async |api: Api<DynamicObject>, name: &str, patch: Value| {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     };
-    // The next version's rules of admission know more annotations than ours.
+    // The next version's admission policies allow more annotations than ours.
     let admission = "admissionregistration.k8s.io/v1";
     for rule in ["nmstate-nmstates", "nmstate-policies"] {
         let rules = cluster.dynamic(admission, "ValidatingAdmissionPolicyBinding", None);
@@ -222,7 +222,7 @@ async fn written_by_the_next_version(cluster: &Cluster) {
         .await;
     cluster.apply(&policy("of-tomorrow", "nic3", 1430)).await;
     let policies = cluster.dynamic("nmstate.io/v1", "NodeNetworkConfigurationPolicy", None);
-    // The API server notices changes of rules one by one.
+    // The API server applies changes of admission policies one by one.
     cluster
         .until("the annotation of a policy is taken", || async {
             let parameters = PatchParams::default();
@@ -254,7 +254,7 @@ async fn downgrade(cluster: &Cluster) {
     cluster.update(Profile::SelfManaged, OLD).await;
     cluster.settled(OLD).await;
     assert!(handler_versions(cluster).await.iter().all(|(_, version)| version == OLD));
-    // Policies are looked at in the order of their names.
+    // Policies are processed in the order of their names.
     cluster.apply(&policy("zero", "nic2", 1440)).await;
     cluster.until("a further policy comes to both", || is_available(cluster, "zero")).await;
 
@@ -269,7 +269,7 @@ async fn downgrade(cluster: &Cluster) {
     let nmstate = cluster.get("nmstate.io/v1", "NMState", "nmstate").await;
     assert_eq!(condition(&nmstate, "Available"), "True SuccessfullyDeployed");
 
-    // What this version cannot honour is not done by halves: it is said, and can be put right.
+    // What this version cannot honour is not applied in part: it is reported, and can be corrected.
     let stranger = "NodeNetworkConfigurationPolicy";
     let told = cluster.get("nmstate.io/v1", stranger, "of-tomorrow").await;
     assert_eq!(condition(&told, "Ignored"), "True InvalidAnnotation", "{told:#}");

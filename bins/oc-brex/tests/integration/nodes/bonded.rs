@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use lab::node::uml::{Uml, UmlOptions};
+use lab_cluster::node::uml::{Uml, UmlOptions};
 
 use crate::nodes::change::{OUTCOME, PATIENCE, POLICY, PROGRAM, STATE};
 use crate::nodes::{for_the_lab, page};

@@ -30,7 +30,7 @@ pub(crate) fn desired(yaml: &str) -> NetworkState {
     NetworkState::new_from_json(&layout.node.to_json().to_string()).expect("a state")
 }
 
-/// What a cluster asks of a change: br-ex carries the node, the gateway answers, and so does a name
+/// What a cluster requires of a change: br-ex connects the node, the gateway responds, and so does a name
 /// server, where one did before.
 fn expected() -> ExpectedNetwork {
     let gateway = Target::DefaultGateway { interface: Some("br-ex".into()) };

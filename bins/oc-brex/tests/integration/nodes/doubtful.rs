@@ -4,7 +4,7 @@
 use std::fs;
 
 use br_ex::{ClusterFacts, Document, Severity, check};
-use lab::node::{LanOptions, Node, NodeOptions, Subnet};
+use lab_cluster::node::{LanOptions, Node, NodeOptions, Subnet};
 use nmstate::NetworkState;
 
 const TESTS: &str = "/usr/bin/tests";

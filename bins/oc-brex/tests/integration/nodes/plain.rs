@@ -4,7 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::process::Command;
 
-use lab::node::{LanOptions, Node, NodeOptions, Subnet};
+use lab_cluster::node::{LanOptions, Node, NodeOptions, Subnet};
 use node_network::{Cause, Outcome, Recovery};
 
 use crate::nodes::change::{OUTCOME, PATIENCE, POLICY, PROGRAM, STATE};
@@ -46,7 +46,7 @@ fn for_the_lab(text: &str) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A node whose br-ex was made of the page's document, in a cluster.
+/// A node whose br-ex was created from the page's document, in a cluster.
 fn node(change: &Change) -> Node {
     let tests = std::env::current_exe().unwrap();
     let node = Node::start(&NodeOptions {
@@ -183,7 +183,7 @@ fn assert_resolves_by(node: &Node, server: &str) {
 }
 
 #[test]
-fn an_adopted_node_changes_nothing_and_then_asks_the_new_name_servers() {
+fn an_adopted_node_changes_nothing_and_then_uses_the_new_name_servers() {
     let change = page::find(DNS);
     let node = node(&change);
     assert_resolves_by(&node, NAME_SERVERS[0]);
@@ -222,7 +222,7 @@ fn large_frames_leave_the_node_after_a_change_of_the_mtu_until_the_way_back() {
 }
 
 #[test]
-fn a_gateway_that_nobody_is_fails_and_the_node_stays_as_it_was() {
+fn a_gateway_that_does_not_exist_fails_and_the_node_keeps_its_network() {
     let change = page::find(FAILED);
     let node = node(&change);
     let (before, flows) = (node.state().unwrap(), openflow(&node));

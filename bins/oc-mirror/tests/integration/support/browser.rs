@@ -23,7 +23,7 @@ pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How often a browser is started, and a page that a navigation of its own interrupted is opened.
+/// How often a browser is started, and a page is opened that its own navigation interrupted.
 const ATTEMPTS: usize = 3;
 /// What the script prints where axe-core itself fails.
 const AXE_FAILED: &str = "axe-core failed";
@@ -136,7 +136,7 @@ impl Browser {
         // Longer than the driver waits for anything.
         stream.set_read_timeout(Some(2 * DEADLINE))?;
         stream.write_all(text.as_bytes())?;
-        // The driver keeps the connection open: the head tells how long the response is.
+        // The driver keeps the connection open: the head has the length of the response.
         let mut reader = BufReader::new(stream);
         let (mut status, mut length) = (String::new(), 0);
         reader.read_line(&mut status)?;
@@ -310,7 +310,7 @@ impl Browser {
     }
 
     /// Writes a picture of the window where LANDFALL_SCREENSHOTS names a directory; the pictures of
-    /// the documentation are made this way.
+    /// the documentation are created by this.
     pub(crate) fn picture(&self, name: &str) {
         if let Some(folder) = std::env::var_os("LANDFALL_SCREENSHOTS").map(PathBuf::from) {
             std::fs::create_dir_all(&folder).unwrap();

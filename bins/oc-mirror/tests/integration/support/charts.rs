@@ -1,4 +1,4 @@
-//! Charts, made and judged by real Helm.
+//! Charts, made and verified by real Helm.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use lab::tools::{self, Tool};
 
 use super::Site;
 
-/// Where images of charts are in a cluster; `--plain-http` registries stand in for it.
+/// Where images of charts are in a cluster; `--plain-http` registries replace it.
 pub(crate) fn put_images(registry: &LabRegistry, names: &[&str]) {
     for name in names {
         let image = Image::tiny(name).unwrap();

@@ -1,4 +1,4 @@
-//! The web console, and a client that sends exactly the headers it is told to.
+//! The web console, and a client that sends exactly the given headers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use super::Site;
 /// Far more than anything here takes; what takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// `oc-mirror console` under way. It is killed when dropped; what it started is not.
+/// A running `oc-mirror console`. It is killed when dropped; what it started is not.
 #[derive(Debug)]
 pub(crate) struct Console {
     child: Child,

@@ -1,4 +1,4 @@
-//! What deletions leave at a registry, judged by skopeo.
+//! What deletions leave at a registry, verified with skopeo.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) fn ends(site: &Site, line: &str, code: i32) -> Ran {
     ran
 }
 
-/// A configuration of what to delete; `delete` is what stands below `delete:`, two blanks in.
+/// A configuration of what to delete; `delete` is the text below `delete:`, indented by two spaces.
 pub(crate) fn delete_set(delete: &str) -> String {
     format!(
         "kind: DeleteImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\ndelete:\n{delete}"

@@ -1,4 +1,4 @@
-//! A small disk of its own.
+//! A small separate disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -21,7 +21,7 @@ impl OcMirrorV2 {
         Self::in_directory(&std::env::temp_dir())
     }
 
-    /// The same on a disk of its own.
+    /// The same on its own disk.
     pub(crate) fn in_directory(directory: &Path) -> Self {
         let folder = tempfile::tempdir_in(directory).unwrap();
         let storage = Some(folder.path().join(".oc-mirror/.cache"));

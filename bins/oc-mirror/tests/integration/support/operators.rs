@@ -4,7 +4,7 @@ use lab::images::{Blob, Format, Image, Layer};
 use oci::{Platform, RawManifest};
 use serde_json::{Value, json};
 
-/// Says in which folder of an image its catalog is.
+/// Specifies in which folder of an image its catalog is.
 const FOLDER_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
 /// A catalog that is an image: its files, with their paths from the catalog's folder.

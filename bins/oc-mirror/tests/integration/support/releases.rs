@@ -1,4 +1,4 @@
-//! A small OpenShift: registries that stand for quay.io and Red Hat's own, an
+//! A small OpenShift: registries in place of quay.io and Red Hat's own, an
 //! update service, a store of signatures, and the key they are made with.
 
 use std::io::Write;
@@ -13,7 +13,7 @@ use oci::Platform;
 
 use super::{Ran, Site};
 
-/// All that a connected side asks for releases.
+/// All servers that a connected side uses for releases.
 pub(crate) struct World {
     pub(crate) quay: LabRegistry,
     pub(crate) service: UpdateService,
@@ -22,7 +22,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world without any release.
+    /// An environment without any release.
     pub(crate) fn empty() -> Self {
         Self {
             quay: LabRegistry::start(Settings::default()).unwrap(),
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// A world with these releases for amd64, each an update of the one
+    /// An environment with these releases for amd64, each an update of the one
     /// before, all in `stable-4.16`.
     pub(crate) fn with(versions: &[&str]) -> (Self, Vec<Release>) {
         let world = Self::empty();
@@ -44,7 +44,7 @@ impl World {
         (world, releases)
     }
 
-    /// Makes a release, signs it and puts it where it is looked for.
+    /// Makes a release, signs it and puts it where clients search for it.
     pub(crate) fn release(&self, recipe: &Recipe<'_>) -> Release {
         let release = Release::generate(recipe).unwrap();
         release.put(&self.quay).unwrap();
@@ -53,7 +53,7 @@ impl World {
         release
     }
 
-    /// What graph images are made of: data of the update service, and the image they stand on.
+    /// What graph images are made of: data of the update service, and their base image.
     pub(crate) fn offer_graph_data(&self) {
         let layer = Layer::generate("ubi", 3_000, Compression::Gzip).unwrap();
         let on = |architecture: &str| {
@@ -79,7 +79,7 @@ impl World {
         self.service.offer_graph_data(gzip.wait_with_output().unwrap().stdout);
     }
 
-    /// A machine that asks this world, and trusts its key.
+    /// A machine that uses these servers, and trusts their key.
     pub(crate) fn site(&self) -> Site {
         let site = Site::new();
         site.redirect("quay.io", self.quay.address());
@@ -88,7 +88,7 @@ impl World {
         site
     }
 
-    /// The program with all that points it to this world.
+    /// The program with all that points it to this environment.
     pub(crate) fn command(&self, site: &Site, line: &str) -> Command {
         let mut command = site.command(line);
         command
@@ -110,7 +110,7 @@ impl World {
         ran
     }
 
-    /// Forgets the requests to all servers so far.
+    /// Clears the record of requests to all servers.
     pub(crate) fn forget_requests(&self) {
         self.quay.forget_requests();
         self.service.server.forget_requests();
@@ -127,7 +127,7 @@ pub(crate) fn chain(releases: &[Release]) -> Graph {
     releases.windows(2).fold(graph, |graph, pair| graph.edge(&pair[0].version, &pair[1].version))
 }
 
-/// A configuration of one channel; `rest` stands below its name.
+/// A configuration of one channel; `rest` follows its name.
 pub(crate) fn channel(name: &str, rest: &str) -> String {
     format!("  platform:\n    channels:\n    - name: {name}\n{rest}")
 }

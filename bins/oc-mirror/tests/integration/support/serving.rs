@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use super::Site;
 
-/// `oc-mirror serve` under way. It ends when dropped.
+/// A running `oc-mirror serve`. It ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Serving {
     child: Child,

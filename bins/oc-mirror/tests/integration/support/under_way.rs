@@ -12,7 +12,7 @@ use super::{Ran, Site};
 /// Far more than anything here takes; what takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// A run under way. It is killed when dropped.
+/// A run in progress. It is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     child: Option<Child>,

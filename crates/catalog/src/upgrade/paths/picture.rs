@@ -55,7 +55,7 @@ impl UpgradePaths {
             false => (Role::Goal, format!("from where {anchor} can be reached")),
         };
         let mut nodes = vec![node(anchor, rank(0), lane(anchor), role, "", Emphasis::Normal)];
-        // Newest first: it is what most look for.
+        // Newest first: most users search for it.
         let mut versions: Vec<&Reached> = self.versions.iter().collect();
         versions.sort_by(|a, b| a.hops.cmp(&b.hops).then_with(|| b.version.cmp(&a.version)));
         for reached in &versions {

@@ -11,7 +11,7 @@ impl UpgradePaths {
     /// Tables, what is deprecated, and advice.
     pub fn table(&self) -> String {
         let mut text = match (&self.from, &self.to) {
-            (Some(_), Some(_)) => self.way(),
+            (Some(_), Some(_)) => self.path_table(),
             _ => self.reached_table(),
         };
         let deprecated = self.deprecated();
@@ -34,7 +34,7 @@ impl UpgradePaths {
         format!("channel {} of {}", self.channel, self.package)
     }
 
-    fn way(&self) -> String {
+    fn path_table(&self) -> String {
         if self.hops.is_empty() {
             return "Nothing to do: both are the same version.\n".to_owned();
         }

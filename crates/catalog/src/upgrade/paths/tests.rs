@@ -51,7 +51,7 @@ fn reached(paths: &UpgradePaths) -> Vec<String> {
 }
 
 #[test]
-fn every_hop_says_what_allows_it() {
+fn every_hop_states_what_allows_it() {
     let paths = between("1.0.0", "2.0.0").unwrap();
     let hops: Vec<(String, &str)> =
         paths.hops.iter().map(|hop| (hop.to.to_string(), hop.because.as_str())).collect();
@@ -74,7 +74,7 @@ fn a_version_that_olm_passes_by_is_reached_where_the_catalog_ends() {
 }
 
 #[test]
-fn all_that_can_be_reached_is_told_apart_from_where_olm_goes() {
+fn all_that_can_be_reached_is_distinguished_from_the_updates_of_olm() {
     let paths = paths_of(&CHAIN, &PathQuery::From(version("1.0.0"))).unwrap();
     assert_eq!(reached(&paths), ["1 1.1.0 via 1.0.0", "2 1.2.0 via 1.1.0 by", "2 2.0.0 via 1.1.0"]);
     assert!(paths.versions[2].head);

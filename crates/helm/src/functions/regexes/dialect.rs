@@ -6,7 +6,7 @@
 /// Go refuses more repetitions.
 const MAX_REPEAT: u32 = 1000;
 
-/// Translates a pattern, or tells why Go would refuse it.
+/// Translates a pattern, or returns why Go would refuse it.
 pub(super) fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
@@ -126,7 +126,7 @@ fn escape(out: &mut String, code: char, class: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses flags and assertions that only the other dialect knows.
+/// Refuses flags and assertions that only the other dialect supports.
 fn group(rest: &str) -> Result<(), String> {
     let Some(head) = rest.strip_prefix('?') else { return Ok(()) };
     if head.starts_with("P<")

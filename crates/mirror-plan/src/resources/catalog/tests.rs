@@ -99,7 +99,7 @@ fn a_template_keeps_its_settings_and_loses_what_is_about_itself() {
 }
 
 #[test]
-fn what_is_no_template_is_refused_with_the_reason() {
+fn what_is_not_a_template_is_refused_with_the_reason() {
     let source = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\n";
     let refused = |yaml: &str| CatalogSourceTemplate::parse(yaml).unwrap_err().to_string();
     let own = "it is not a CatalogSource of operators.coreos.com/v1alpha1: set apiVersion and kind";

@@ -8,7 +8,7 @@ use oci::{Digest, ManifestError, Platform, RawManifest};
 use workspace::BlobError;
 
 use super::open::Instance;
-use crate::collect::built_images::{Base, MadeImage};
+use crate::collect::built_images::{Base, BuiltImage};
 use crate::context::Context;
 use crate::gather::node;
 
@@ -16,11 +16,11 @@ use crate::gather::node;
 pub(crate) enum BuildError {
     #[error(transparent)]
     Rebuild(#[from] RebuildError),
-    #[error("packing the layer that hides the catalog it was made from")]
+    #[error("packing the layer that hides the original catalog")]
     Pack(#[source] std::io::Error),
-    #[error("reading what was made")]
+    #[error("reading the built catalog")]
     Manifest(#[from] ManifestError),
-    #[error("keeping what was made")]
+    #[error("storing the built catalog")]
     Keep(#[from] BlobError),
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn build(
     instances: &[Instance],
     layers: &[Arc<Layer>],
     base: Base,
-) -> Result<MadeImage, BuildError> {
+) -> Result<BuiltImage, BuildError> {
     let mut new: Vec<(Digest, Vec<u8>)> = Vec::new();
     let mut images = Vec::new();
     for (instance, layer) in instances.iter().zip(layers) {
@@ -57,7 +57,7 @@ pub(crate) fn build(
         context.keep(digest, bytes)?;
     }
     let tree = ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() };
-    Ok(MadeImage { tree, base })
+    Ok(BuiltImage { tree, base })
 }
 
 fn described(raw: &RawManifest, platform: Option<Platform>) -> Result<ManifestNode, ManifestError> {

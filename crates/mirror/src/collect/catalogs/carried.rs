@@ -1,4 +1,4 @@
-//! What of a catalog's image must be at hand to select from it. Every archive carries that, whatever
+//! What of a catalog's image is needed to select from it. Every archive contains that, whatever
 //! earlier ones held: the newest one alone is enough to select again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use super::open::Instance;
 use crate::context::Context;
 use crate::fault::{EngineError, Fault};
 
-/// Why what is carried of a catalog cannot be kept or read.
+/// Why the transferred content of a catalog cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarriedCatalogError {
     #[error(transparent)]
@@ -63,7 +63,7 @@ fn folder(catalog: &ImageSource, tree: &ImageTree) -> String {
     format!("operator-catalogs/{name}/{}", tree.root().digest.hex())
 }
 
-/// Names what an archive has to carry of a catalog.
+/// Lists what an archive must contain of a catalog.
 pub(crate) fn carry(
     context: &Context,
     catalog: &ImageSource,

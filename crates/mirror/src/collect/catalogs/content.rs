@@ -1,5 +1,5 @@
-//! Reads into the image of a catalog, wherever it is: at its registry, in a layout on disk, or in
-//! what was carried over.
+//! Reads the image of a catalog, wherever it is: at its registry, in a layout on disk, or in
+//! transferred content.
 
 use std::io::{self, Read};
 
@@ -87,7 +87,7 @@ impl Content<'_> {
         let digest = blob.digest;
         let read = |source| ContentError::Read { digest, source };
         let (body, hasher): (Box<dyn Read + Send>, _) = match self {
-            // Checked on its way here.
+            // Verified during the download.
             Self::Registry { collector, image } => {
                 (Box::new(collector.blob_file(image, blob).await?), None)
             }

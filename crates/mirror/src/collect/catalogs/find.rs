@@ -3,7 +3,7 @@
 use mirror_plan::{Destination, Found, Wanted};
 use registry::Client;
 
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::collect::documents::Documents;
 use crate::collect::releases::Source;
 use crate::context::Context;
@@ -13,19 +13,19 @@ use crate::gather::trust_check::TrustCheck;
 use crate::gather::{Gathered, gather};
 use crate::reason::Reason;
 
-/// The catalog as it is: at its registry, in its layout, or among what was carried over. The
-/// documents are signatures that the disconnected side needs to judge it.
+/// The original catalog: at its registry, in its layout, or in transferred content. The
+/// documents are signatures that the disconnected side needs to verify it.
 pub(crate) async fn find(
     context: &Context,
     source: Source<'_>,
     client: &Client,
-    (wish, name): (Wanted, Destination),
+    (wanted, name): (Wanted, Destination),
 ) -> Result<(Found, Documents), Reason> {
-    let nothing = MadeImages::default();
+    let nothing = BuiltImages::default();
     let mut gathered = match source {
-        Source::Asked(client) => gather(context, client, vec![(wish, name)], &nothing).await,
+        Source::Remote(client) => gather(context, client, vec![(wanted, name)], &nothing).await,
         Source::Held(holdings) => {
-            let found = carried_content::find(holdings, vec![(wish, name)], &nothing);
+            let found = carried_content::find(holdings, vec![(wanted, name)], &nothing);
             match TrustCheck::of(context, client, holdings) {
                 Some(check) => judged(&check, found).await,
                 None => found,

@@ -1,4 +1,4 @@
-//! Operators as people look for them in a workspace: the files of catalogs, the images of bundles.
+//! Operators as users search for them in a workspace: the files of catalogs, the images of bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

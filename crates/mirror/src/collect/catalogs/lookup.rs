@@ -9,12 +9,13 @@ use image_set::ImageSource;
 use mirror_plan::{ImageTree, Kind, Origin};
 use oci::{Digest, ImageRef, Platform};
 use registry::Client;
-use workspace::archive::{Archives, OpenError as ArchiveError};
-use workspace::{Holdings, Workspace};
+use workspace::Holdings;
+use workspace::archive::OpenError as ArchiveError;
 
 use super::carried::{KnownLayers, known_layers};
 use super::content::Content;
 use super::open::{Instance, OpenError, open_first};
+use crate::collect::lookup_source::LookupSource;
 use crate::error_chain::chain;
 use crate::gather::carried_content::{self, CarriedError};
 use crate::gather::narrow::narrow;
@@ -25,13 +26,7 @@ use crate::transfer::supply::held_manifest;
 /// Where catalogs are read.
 #[derive(Debug)]
 pub struct CatalogLookup {
-    place: Place,
-}
-
-#[derive(Debug)]
-enum Place {
-    Asked(Client),
-    Held(Box<Holdings>),
+    from: LookupSource,
 }
 
 /// A catalog that was opened. [`OpenedCatalog::files`] is where reading it starts.
@@ -55,13 +50,13 @@ impl OpenedCatalog {
 pub enum CatalogLookupError {
     #[error(transparent)]
     Settings(#[from] registry::SettingsError),
-    #[error("asking whether there is a catalog {image}")]
-    Asking { image: Box<ImageRef>, source: registry::Error },
+    #[error("checking whether the catalog {image} exists")]
+    Request { image: Box<ImageRef>, source: registry::Error },
     #[error("reading the transferred content in {}", directory.display())]
     Open { directory: PathBuf, source: ArchiveError },
     #[error(transparent)]
     Records(#[from] workspace::RecordError),
-    /// Why its image cannot be had, with the causes.
+    /// Why its image is unavailable, with the causes.
     #[error("the catalog {catalog}: {why}")]
     Image { catalog: String, why: String },
     #[error("the catalog {catalog}")]
@@ -70,22 +65,16 @@ pub enum CatalogLookupError {
 
 impl CatalogLookup {
     /// Asks registries; reads layouts.
-    pub fn asking(settings: registry::Settings) -> Result<Self, CatalogLookupError> {
-        Ok(Self { place: Place::Asked(Client::open(settings)?) })
+    pub fn remote(settings: registry::Settings) -> Result<Self, CatalogLookupError> {
+        Ok(Self { from: LookupSource::Registries(Client::open(settings)?) })
     }
 
     /// Reads archives or a workspace; sends no request.
     pub fn held(directory: &Path) -> Result<Self, CatalogLookupError> {
-        let workspace = Workspace::open(directory);
-        let archives = match Archives::open(directory) {
-            Ok(archives) => Some(archives),
-            Err(ArchiveError::None(_)) => None,
-            Err(source) => {
-                let directory = directory.to_owned();
-                return Err(CatalogLookupError::Open { directory, source });
-            }
-        };
-        Ok(Self { place: Place::Held(Box::new(Holdings::new(Some(workspace), archives))) })
+        let from = LookupSource::transferred(directory).map_err(|source| {
+            CatalogLookupError::Open { directory: directory.to_owned(), source }
+        })?;
+        Ok(Self { from })
     }
 
     /// Opens a catalog: the image for `platform`, or the first one that there is.
@@ -102,8 +91,8 @@ impl CatalogLookup {
             source: Box::new(source),
         };
         let all = KnownLayers::default();
-        let (tree, instance) = match (&self.place, source) {
-            (Place::Asked(client), ImageSource::Registry(image)) => {
+        let (tree, instance) = match (&self.from, source) {
+            (LookupSource::Registries(client), ImageSource::Registry(image)) => {
                 let collector =
                     Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 let tree = collector.tree(image, &platforms).await;
@@ -112,14 +101,14 @@ impl CatalogLookup {
                 let instance = open_first(&tree, &content, &all).await.map_err(read)?;
                 (tree, instance)
             }
-            (Place::Asked(_), ImageSource::Layout(path)) => {
+            (LookupSource::Registries(_), ImageSource::Layout(path)) => {
                 let layout = Layout::new(path);
                 let (tree, _) = layout.tree(&platforms).map_err(|e| lost(chain(&e)))?;
                 let instance =
                     open_first(&tree, &Content::Layout(layout), &all).await.map_err(read)?;
                 (tree, instance)
             }
-            (Place::Held(holdings), source) => {
+            (LookupSource::Transferred(holdings), source) => {
                 let tree = held_tree(holdings, &origin(source), &platforms);
                 let tree = tree.map_err(|e| lost(chain(&e)))?;
                 let known = known_layers(holdings, source, &tree);
@@ -133,16 +122,16 @@ impl CatalogLookup {
         Ok(OpenedCatalog { digest: tree.root().digest, platform, content: files })
     }
 
-    /// Whether there is such a catalog, as far as its name tells.
+    /// Whether such a catalog exists, by its name only.
     pub async fn exists(&self, image: &ImageRef) -> Result<bool, CatalogLookupError> {
-        match &self.place {
-            Place::Asked(client) => match client.head(image).await {
+        match &self.from {
+            LookupSource::Registries(client) => match client.head(image).await {
                 Ok(found) => Ok(found.is_some()),
                 Err(source) => {
-                    Err(CatalogLookupError::Asking { image: Box::new(image.clone()), source })
+                    Err(CatalogLookupError::Request { image: Box::new(image.clone()), source })
                 }
             },
-            Place::Held(holdings) => {
+            LookupSource::Transferred(holdings) => {
                 Ok(holdings.record(&Origin::Registry(image.clone()))?.is_some())
             }
         }
@@ -150,7 +139,7 @@ impl CatalogLookup {
 
     /// The catalogs of archives and workspaces; none for registries, which do not list them.
     pub fn carried(&self) -> Result<Vec<ImageSource>, CatalogLookupError> {
-        let Place::Held(holdings) = &self.place else { return Ok(Vec::new()) };
+        let LookupSource::Transferred(holdings) = &self.from else { return Ok(Vec::new()) };
         let catalogs =
             holdings.records()?.into_iter().filter(|record| record.kind == Kind::Catalog);
         let sources = catalogs.filter_map(|record| match record.origin {

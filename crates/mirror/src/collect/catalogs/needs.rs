@@ -1,4 +1,5 @@
-//! Which bundles need which images: so that a missing image is told with what cannot work without it.
+//! Which bundles need which images: so that a missing image is reported with the bundles that
+//! cannot work without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ use super::carried::KnownLayers;
 use super::content::Content;
 use super::open::{OpenError, open_first};
 use super::{Catalogs, Entry};
-use crate::collect::built_images::MadeImages;
+use crate::collect::built_images::BuiltImages;
 use crate::transfer::supply::{ManifestReadError, held_manifest};
 
 /// Why a catalog cannot be written as oc-mirror v2 expects it.
@@ -62,7 +62,7 @@ impl Catalogs {
         &self,
         operators: &[Operator],
         holdings: &Holdings,
-        made: &MadeImages,
+        made: &BuiltImages,
     ) -> Result<ForV2, ForV2Error> {
         let mut found = ForV2::default();
         for entry in &self.entries {
@@ -78,7 +78,7 @@ async fn add(
     found: &mut ForV2,
     (entry, operator): (&Entry, &Operator),
     holdings: &Holdings,
-    made: &MadeImages,
+    made: &BuiltImages,
 ) -> Result<(), CatalogForV2Error> {
     let Entry { original, published, .. } = entry;
     let Some(published) = published else { return Ok(()) };
@@ -96,7 +96,7 @@ async fn add(
     let hash = filter_hash(operator, &source, &digest);
     let rebuilt = made.tree(published).unwrap_or(&original.tree);
     let files = match published == &original.wanted {
-        // Published as it is.
+        // Published unchanged.
         true => {
             let content = Content::Held(holdings);
             let opened = open_first(&original.tree, &content, &KnownLayers::default()).await;

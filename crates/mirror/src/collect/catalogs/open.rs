@@ -50,7 +50,7 @@ pub enum OpenError {
     Unpack { digest: Digest, source: UnpackError },
     #[error("its folder {0} has no files")]
     Empty(String),
-    #[error("it has no image for a machine")]
+    #[error("it has no image for any platform")]
     NoImage,
     #[error("it has images for {0} platforms, expected at most {MAX_IMAGES}")]
     ManyImages(usize),
@@ -166,7 +166,7 @@ pub(crate) async fn open_first(
     Ok(image.with(Arc::new(files), used))
 }
 
-/// The images for machines: an attestation stands in the list under no real platform.
+/// The images for machines: an attestation is listed without a real platform.
 fn images(tree: &ImageTree) -> impl Iterator<Item = &ManifestNode> {
     let real = |platform: &Platform| platform.os != "unknown";
     let images = tree.manifests.iter().filter(|node| !node.media_type.is_index());

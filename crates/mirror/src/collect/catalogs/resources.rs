@@ -24,7 +24,7 @@ impl Catalogs {
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[MirroredImage],
+        mirrored: &[MirroredImage],
         options: &ResourceOptions,
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let target = match &context.settings.workflow {
@@ -41,7 +41,7 @@ impl Catalogs {
             let is_there = |image: &MirroredImage| {
                 image.kind == Kind::Catalog && image.destination == destination
             };
-            if placed.iter().any(is_there) {
+            if mirrored.iter().any(is_there) {
                 let template = entry.template.as_ref();
                 catalogs.push((destination, template));
             }
@@ -55,7 +55,7 @@ impl Catalogs {
     }
 
     /// The template that the configuration names. One that cannot be used is an error: the
-    /// resource that is made without it would not be the one that was asked for.
+    /// resource would not be the requested one without it.
     pub(super) fn template(
         &mut self,
         context: &Context,
@@ -72,7 +72,7 @@ impl Catalogs {
         template
             .map_err(|why| {
                 let message = format!(
-                    "{}:{}: the CatalogSource of {} is made without the template {}: {why}",
+                    "{}:{}: the CatalogSource of {} is written without the template {}: {why}",
                     context.settings.configuration.path.display(),
                     operator.at,
                     operator.catalog,

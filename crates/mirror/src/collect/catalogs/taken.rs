@@ -14,7 +14,7 @@ use super::carried::{CarriedCatalogError, KnownLayers, known_layers};
 use super::content::Content;
 use super::open::{Image, Instance, OpenError, fetch_layers, read_images, unpack};
 use super::selected::{self, SelectError, Selection};
-use crate::collect::built_images::{Base, MadeImage};
+use crate::collect::built_images::{Base, BuiltImage};
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::fault::{EngineError, Fault};
@@ -74,8 +74,8 @@ pub(crate) struct Taken {
     pub(crate) published: Option<Published>,
 }
 
-/// A catalog as it is published, with its image where that was made.
-pub(crate) type Published = (Wanted, Option<MadeImage>);
+/// A catalog for the target, with its image if that was built.
+pub(crate) type Published = (Wanted, Option<BuiltImage>);
 
 /// A catalog that was found and is ready to be unpacked.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ fn content<'a>(
 ) -> Content<'a> {
     match (source, &operator.catalog) {
         (Source::Held(holdings), _) => Content::Held(holdings),
-        (Source::Asked(_), ImageSource::Registry(image)) => Content::Registry { collector, image },
-        (Source::Asked(_), ImageSource::Layout(path)) => Content::Layout(Layout::new(path)),
+        (Source::Remote(_), ImageSource::Registry(image)) => Content::Registry { collector, image },
+        (Source::Remote(_), ImageSource::Layout(path)) => Content::Layout(Layout::new(path)),
     }
 }
 
@@ -161,11 +161,11 @@ fn layers_that_count(
     original: &Found,
 ) -> Result<KnownLayers, TakeError> {
     match source {
-        // Under a policy, only the image that was judged tells what it consists of: a list in an
+        // Under a policy, only the verified image defines what it consists of: a list in an
         // archive could leave out its newest layer.
         Source::Held(_) if context.settings.trust.is_some() => Ok(KnownLayers::default()),
         Source::Held(holdings) => Ok(known_layers(holdings, &operator.catalog, &original.tree)?),
-        Source::Asked(_) => Ok(KnownLayers::default()),
+        Source::Remote(_) => Ok(KnownLayers::default()),
     }
 }
 
@@ -197,8 +197,8 @@ pub(crate) fn select(
     })
 }
 
-/// The made catalog under the name of the one it was made from. One that is known by its digest
-/// alone gets the digest it has now for a tag: the old one would be a lie.
+/// The built catalog under the name of its original. One that is known by its digest
+/// alone gets the digest it has now for a tag: the old one would be wrong.
 fn published(
     operator: &Operator,
     original: &Found,

@@ -39,7 +39,7 @@ pub(crate) fn place(chart: &Chart) -> Result<(Repository, Tag), ChartImageError>
 }
 
 /// Makes the image of a chart and keeps its content in the workspace, unless this is a dry run. What a
-/// registry stores already is mirrored as it is.
+/// registry stores already is mirrored unchanged.
 pub(crate) fn make(
     context: &Context,
     fetched: Fetched,
@@ -69,7 +69,7 @@ pub(crate) fn make(
     Ok((CarriedArtifact { origin, repository, tag }, Some(tree)))
 }
 
-/// What the workspace knows the chart by. Each version has its own record.
+/// The origin of the chart in the workspace. Each version has its own record.
 fn origin(chart: &Chart) -> Result<Origin, ChartImageError> {
     origin_of(chart.name(), &chart.metadata.version)
 }
@@ -83,7 +83,7 @@ fn origin_of(name: &str, version: &str) -> Result<Origin, ChartImageError> {
     }
 }
 
-/// What an earlier run kept of this version, where the index says that it is the same archive.
+/// What an earlier run kept of this version, where the index lists the same archive.
 pub(crate) fn kept(context: &Context, version: &ChartVersion) -> Option<Packed> {
     let listed = version.digest?;
     let origin = origin_of(&version.metadata.name, &version.metadata.version).ok()?;

@@ -18,7 +18,7 @@ use tokio::process::Command;
 use super::Search;
 
 /// The most text of Helm's error that is repeated.
-const MAX_TOLD: usize = 2000;
+const MAX_MESSAGE: usize = 2000;
 
 /// What one run of the program may use.
 #[derive(Debug, Clone, Copy)]
@@ -128,9 +128,13 @@ async fn output(mut command: Command, limits: Limits) -> Result<String, ProgramE
     let (status, out, err): (ExitStatus, Vec<u8>, Vec<u8>) =
         ended.map_err(|_| ProgramError::Time(limits.time))??;
     if !status.success() {
-        let told = String::from_utf8_lossy(&err);
-        let told: String = told.trim().chars().take(MAX_TOLD).collect();
-        return Err(ProgramError::Failed(if told.is_empty() { status.to_string() } else { told }));
+        let message = String::from_utf8_lossy(&err);
+        let message: String = message.trim().chars().take(MAX_MESSAGE).collect();
+        return Err(ProgramError::Failed(if message.is_empty() {
+            status.to_string()
+        } else {
+            message
+        }));
     }
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
@@ -155,7 +159,7 @@ struct Group(Option<Pid>);
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It is gone where the program ended and left nothing behind.
+            // It no longer exists if the program ended and left nothing behind.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -61,7 +61,7 @@ pub struct ChartImages {
     pub images: Vec<ChartImageLine>,
     /// Values that look like images, which no template uses.
     pub candidates: Vec<CandidateLine>,
-    /// What could not be rendered, and other things to know.
+    /// What could not be rendered, and other notes.
     pub problems: Vec<String>,
 }
 
@@ -94,13 +94,13 @@ pub struct CandidateLine {
 
 impl ChartLookup {
     /// Asks repositories and registries.
-    pub fn asking(settings: registry::Settings) -> Result<Self, ChartLookupError> {
+    pub fn remote(settings: registry::Settings) -> Result<Self, ChartLookupError> {
         let client = Client::open(settings)?;
         let collector = Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
         Ok(Self { client, collector })
     }
 
-    /// Names and versions of the charts that were carried over.
+    /// Names and versions of the charts that were transferred.
     pub fn carried(directory: &Path) -> Result<Vec<(String, String)>, ChartLookupError> {
         let archives = match Archives::open(directory) {
             Ok(archives) => Some(archives),

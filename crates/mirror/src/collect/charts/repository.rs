@@ -103,20 +103,20 @@ impl Packed {
     }
 }
 
-/// Where an index says that an archive is.
+/// The location of an archive, from the index.
 enum Listed {
     Archive { archive: Vec<u8>, provenance: Option<Vec<u8>> },
     Artifact(ImageRef),
 }
 
-/// A repository, ready to be asked.
+/// A repository, ready for requests.
 pub(crate) struct Repository<'a> {
-    place: Place,
+    place: RepositoryAddress,
     client: &'a Client,
     collector: &'a Collector,
 }
 
-enum Place {
+enum RepositoryAddress {
     Web(Url),
     Registry { host: RegistryHost, path: String, url: String },
 }
@@ -132,10 +132,10 @@ impl<'a> Repository<'a> {
             Some(rest) => {
                 let (host, path) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, ""));
                 let host = host.trim_end_matches('/').parse().map_err(|e| bad(chain(&e)))?;
-                Place::Registry { host, path: path.to_owned(), url: url.to_owned() }
+                RepositoryAddress::Registry { host, path: path.to_owned(), url: url.to_owned() }
             }
             None if url.starts_with("https://") || url.starts_with("http://") => {
-                Place::Web(Url::parse(url).map_err(|e| bad(e.to_string()))?)
+                RepositoryAddress::Web(Url::parse(url).map_err(|e| bad(e.to_string()))?)
             }
             None => return Err(bad("expected https://, http:// or oci://".to_owned())),
         };
@@ -145,14 +145,15 @@ impl<'a> Repository<'a> {
     /// The charts of the repository; of a registry, the versions of the chart `name`.
     pub(crate) async fn index(&self, name: Option<&str>) -> Result<Index, RepositoryError> {
         match (&self.place, name) {
-            (Place::Web(repository), _) => {
+            (RepositoryAddress::Web(repository), _) => {
                 let url = index_url(repository);
                 let bytes = self.document(&url, MAX_INDEX_BYTES as u64, Access::Private).await?;
-                let bytes = bytes.ok_or_else(|| RepositoryError::NoIndex { url: shown(&url) })?;
+                let bytes =
+                    bytes.ok_or_else(|| RepositoryError::NoIndex { url: without_secrets(&url) })?;
                 Index::parse(&bytes)
-                    .map_err(|source| RepositoryError::Index { url: shown(&url), source })
+                    .map_err(|source| RepositoryError::Index { url: without_secrets(&url), source })
             }
-            (Place::Registry { host, path, .. }, Some(name)) => {
+            (RepositoryAddress::Registry { host, path, .. }, Some(name)) => {
                 let repository = repository_name(path, name)?;
                 let at = Location { registry: host.clone(), repository };
                 let listed = self.client.tags(&at, TAG_PAGES).await;
@@ -161,7 +162,7 @@ impl<'a> Repository<'a> {
                     .map_err(|source| RepositoryError::Fetch { url, source: Box::new(source) })?;
                 Ok(Index::of_tags(name, listed.tags.iter()))
             }
-            (Place::Registry { url, .. }, None) => {
+            (RepositoryAddress::Registry { url, .. }, None) => {
                 Err(RepositoryError::NotListed { url: without_login(url) })
             }
         }
@@ -175,7 +176,7 @@ impl<'a> Repository<'a> {
     ) -> Result<Fetched, RepositoryError> {
         let name = format!("{}-{}", version.metadata.name, version.metadata.version);
         let repository = match &self.place {
-            Place::Registry { host, path, .. } => {
+            RepositoryAddress::Registry { host, path, .. } => {
                 let repository = repository_name(path, &version.metadata.name)?;
                 let bad = |source| RepositoryError::Artifact { place: name.clone(), source };
                 let tag = artifact::tag_of(&version.metadata.version).map_err(bad)?;
@@ -183,7 +184,7 @@ impl<'a> Repository<'a> {
                     ImageRef { registry: host.clone(), repository, tag: Some(tag), digest: None };
                 return stored(self.collector, &image).await;
             }
-            Place::Web(repository) => repository,
+            RepositoryAddress::Web(repository) => repository,
         };
         if let Some(packed) = held(version) {
             return unpacked(name, packed);
@@ -204,13 +205,13 @@ impl<'a> Repository<'a> {
 
     /// Fetches the archive at the URL that this repository was opened with.
     pub(crate) async fn fetch_directly(&self) -> Result<Fetched, RepositoryError> {
-        let Place::Web(url) = &self.place else {
+        let RepositoryAddress::Web(url) = &self.place else {
             return Err(RepositoryError::NoUrl { chart: "the chart".to_owned() });
         };
         match self.archive(url, "the chart", url.as_str()).await? {
             Listed::Artifact(image) => stored(self.collector, &image).await,
             Listed::Archive { archive, provenance } => {
-                unpacked(shown(url), Packed::Here { archive, provenance })
+                unpacked(without_secrets(url), Packed::Here { archive, provenance })
             }
         }
     }
@@ -244,7 +245,8 @@ impl<'a> Repository<'a> {
             false => Access::Linked,
         };
         let archive = self.document(&url, MAX_ARCHIVE_BYTES, access).await?;
-        let archive = archive.ok_or_else(|| RepositoryError::NoArchive { url: shown(&url) })?;
+        let archive =
+            archive.ok_or_else(|| RepositoryError::NoArchive { url: without_secrets(&url) })?;
         let mut signature = url.clone();
         signature.set_path(&format!("{}.prov", url.path()));
         let provenance = match self.document(&signature, MAX_PROVENANCE_BYTES, access).await {
@@ -264,14 +266,16 @@ impl<'a> Repository<'a> {
     ) -> Result<Option<Vec<u8>>, RepositoryError> {
         let request = DocumentRequest { url, accept: "*/*", limit, access };
         let fetched = self.client.document(request).await;
-        fetched
-            .map_err(|source| RepositoryError::Fetch { url: shown(url), source: Box::new(source) })
+        fetched.map_err(|source| RepositoryError::Fetch {
+            url: without_secrets(url),
+            source: Box::new(source),
+        })
     }
 }
 
 fn is_refusal(error: &registry::Error) -> bool {
     match error {
-        registry::Error::Answered { status, .. } => status.is_client_error(),
+        registry::Error::ServerStatus { status, .. } => status.is_client_error(),
         registry::Error::Protocol { .. } => true,
         _ => false,
     }
@@ -312,7 +316,7 @@ fn repository_name(path: &str, chart: &str) -> Result<RepositoryName, Repository
 }
 
 /// A URL without what may be secret in it.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     let _ = url.set_username("");
@@ -323,7 +327,7 @@ pub(super) fn shown(url: &Url) -> String {
 /// The same for text that may not be a URL.
 pub(super) fn without_login(text: &str) -> String {
     match Url::parse(text) {
-        Ok(url) if url.has_host() => shown(&url),
+        Ok(url) if url.has_host() => without_secrets(&url),
         _ => text.to_owned(),
     }
 }

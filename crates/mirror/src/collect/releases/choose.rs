@@ -31,9 +31,9 @@ enum ChooseError {
     Request(#[from] registry::Error),
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("reading the digest that it had")]
+    #[error("reading its recorded digest")]
     Text(#[from] std::string::FromUtf8Error),
-    #[error("reading the digest that it had")]
+    #[error("reading its recorded digest")]
     Digest(#[from] DigestError),
     #[error(transparent)]
     Name(#[from] ReferenceError),
@@ -53,7 +53,7 @@ pub(crate) struct Chosen {
     pub(crate) channels: BTreeSet<String>,
 }
 
-/// All releases of a section, and what is to be said about them.
+/// All releases of a section, and what is reported about them.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) releases: Vec<Chosen>,
@@ -68,8 +68,8 @@ impl Chosen {
         Some(Promise { version, architecture })
     }
 
-    /// A reason with the release it concerns, where the payload does not tell.
-    pub(crate) fn told(&self, why: &str) -> String {
+    /// A reason with the release it concerns, where the payload does not identify it.
+    pub(crate) fn describe(&self, why: &str) -> String {
         match (&self.version, self.architecture) {
             (Some(version), Some(architecture)) => {
                 format!("release {version} for {}: {why}", architecture.as_str())
@@ -103,7 +103,7 @@ async fn from_channels(
     let mut choice = Choice::default();
     let file = context.settings.configuration.path.display();
     for failure in &selection.failures {
-        // The selection knows only that there is no graph; why is known here.
+        // The selection reports only that there is no graph; the reason is known here.
         let cause = faults.iter().find(|(key, _)| {
             matches!(failure.error, SelectError::NoGraph { .. })
                 && (&key.channel, key.architecture) == (&failure.channel, failure.architecture)
@@ -148,7 +148,7 @@ async fn named(
     let mut choice = Choice::default();
     let digest = match (&release.digest, source) {
         (Some(digest), _) => Ok(*digest),
-        (None, Source::Asked(client)) => match client.head(release).await {
+        (None, Source::Remote(client)) => match client.head(release).await {
             Ok(Some(found)) => Ok(found.digest),
             Ok(None) => Err(ChooseError::Absent),
             Err(error) => Err(error.into()),

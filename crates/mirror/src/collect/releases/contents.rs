@@ -141,7 +141,7 @@ pub(crate) fn carried(
 fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, ContentsError> {
     let mut digest = *payload;
     let mut layers = Vec::new();
-    // A list may list a list; more is not intended by anyone.
+    // A list may list a list; no known tool writes more levels.
     for _ in 0..3 {
         let raw = held_manifest(holdings, &digest)?;
         match raw.parse()? {

@@ -1,6 +1,6 @@
 //! The image of the update graph, which an update service in the cluster reads.
 //!
-//! It is made of the graph's data and of an image it stands on. The same data
+//! It is built from the graph's data and a base image. The same data
 //! on the same image give the same image, down to the last byte.
 
 use mirror_plan::{Destination, ImageTree, Kind, NameError, Origin, Wanted};
@@ -10,7 +10,7 @@ use release::graph_image::{GraphDataError, GraphLayer};
 use workspace::{BlobError, Holdings};
 
 use super::open::Reader;
-use crate::collect::built_images::{Base, MadeImage, MadeImages};
+use crate::collect::built_images::{Base, BuiltImage, BuiltImages};
 use crate::collect::layered_image::{self, LayerError, NewLayer};
 use crate::context::Context;
 use crate::error_chain::chain;
@@ -20,7 +20,7 @@ use crate::reason::{Reason, Remedy};
 
 /// Where the data of OpenShift's graph is.
 const DATA: &str = "https://api.openshift.com/api/upgrades_info/graph-data";
-/// What the image stands on: it has to run a shell.
+/// The base image: it has to run a shell.
 const BASE: &str = "registry.access.redhat.com/ubi9/ubi:latest";
 /// A hundred times the real data.
 const MAX_DATA: u64 = 64 << 20;
@@ -90,7 +90,7 @@ impl EngineError for GraphImageError {
 
 /// What the image is known by.
 pub(crate) fn origin() -> Origin {
-    Origin::Made("openshift/graph-image".parse().expect("a name written here is one"))
+    Origin::Made("openshift/graph-image".parse().expect("the constant is a valid name"))
 }
 
 pub(crate) fn wanted() -> Wanted {
@@ -106,7 +106,7 @@ fn wanted_from(origin: Origin) -> Wanted {
 pub(crate) async fn make(
     context: &Context,
     reader: Reader<'_>,
-) -> Result<Option<MadeImage>, GraphImageError> {
+) -> Result<Option<BuiltImage>, GraphImageError> {
     let Reader::Registry { client, collector } = reader else { return Ok(None) };
     let service = context.settings.releases.update_service.as_ref();
     let data = match fetch(client, service).await {
@@ -124,7 +124,7 @@ pub(crate) async fn make(
         },
     };
     let layer = layer(&data)?;
-    let base: ImageRef = BASE.parse().expect("a name written here is one");
+    let base: ImageRef = BASE.parse().expect("the constant is a valid name");
     build(context, client, collector, &base, &layer).await.map(Some)
 }
 
@@ -155,11 +155,11 @@ fn data_of(service: &Url) -> Url {
 }
 
 /// The image that an earlier run left in this workspace, whole.
-fn made_before(context: &Context) -> Option<MadeImage> {
+fn made_before(context: &Context) -> Option<BuiltImage> {
     let holdings = Holdings::new(Some(context.workspace.clone()), None);
     let record = holdings.record(&origin()).ok()??;
     let base: ImageRef = BASE.parse().ok()?;
-    Some(MadeImage { tree: record.tree, base: Base::Registry(Location::from(&base)) })
+    Some(BuiltImage { tree: record.tree, base: Base::Registry(Location::from(&base)) })
 }
 
 fn layer(data: &[u8]) -> Result<NewLayer, GraphDataError> {
@@ -173,11 +173,12 @@ async fn build(
     collector: &Collector,
     base: &ImageRef,
     layer: &NewLayer,
-) -> Result<MadeImage, GraphImageError> {
+) -> Result<BuiltImage, GraphImageError> {
     // Judged as every image is: by the trust policy, where there is one.
-    let wish = wanted_from(Origin::Registry(base.clone()));
-    let name = Destination::of(&wish)?;
-    let mut gathered = gather(context, client, vec![(wish, name)], &MadeImages::default()).await;
+    let wanted_image = wanted_from(Origin::Registry(base.clone()));
+    let name = Destination::of(&wanted_image)?;
+    let mut gathered =
+        gather(context, client, vec![(wanted_image, name)], &BuiltImages::default()).await;
     if let Some((.., reason)) = gathered.lost.pop() {
         return Err(GraphImageError::Base { base: Box::new(base.clone()), reason });
     }
@@ -219,9 +220,9 @@ async fn build(
     let tree = ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() };
     super::note(
         context,
-        &format!("the image of the update graph stands on {base}@{}", root.digest),
+        &format!("the image of the update graph is based on {base}@{}", root.digest),
     );
-    Ok(MadeImage { tree, base: Base::Registry(Location::from(base)) })
+    Ok(BuiltImage { tree, base: Base::Registry(Location::from(base)) })
 }
 
 /// Whether a listed manifest is an image, not something about one.

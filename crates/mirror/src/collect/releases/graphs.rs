@@ -18,13 +18,13 @@ const AT_ONCE: usize = 4;
 /// Below `working-dir`.
 const FOLDER: &str = "hold-release/cincinnati-graph-data";
 
-/// Why a graph cannot be had.
+/// Why a graph is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GraphFault {
     #[error("the update service {url} does not have channel {channel}")]
     NotThere { url: String, channel: String },
     #[error("requesting channel {channel} from the update service {url}")]
-    Asking { url: String, channel: String, source: Box<registry::Error> },
+    Request { url: String, channel: String, source: Box<registry::Error> },
     #[error("reading the update graph of channel {channel} from {place}")]
     Unreadable { channel: String, place: String, source: Box<release::graph::GraphError> },
     #[error(
@@ -35,10 +35,10 @@ pub(crate) enum GraphFault {
     Document { channel: String, source: workspace::DocumentError },
 }
 
-/// A graph, as it was sent and as it is read.
-pub(crate) type Answer = Result<(Vec<u8>, Graph), GraphFault>;
+/// A graph, as it was sent and parsed.
+pub(crate) type GraphResult = Result<(Vec<u8>, Graph), GraphFault>;
 
-/// Collects all graphs that `section` is selected by. Those that cannot be had
+/// Collects all graphs that `section` is selected by. Those that are unavailable
 /// are noted as such, and the reasons returned by key.
 pub(crate) async fn collect(
     section: &PlatformSection,
@@ -53,19 +53,19 @@ pub(crate) async fn collect(
         if wanted.is_empty() {
             return (graphs, faults);
         }
-        let answers: Vec<(GraphKey, Answer)> = stream::iter(wanted)
+        let responses: Vec<(GraphKey, GraphResult)> = stream::iter(wanted)
             .map(|key| async {
-                let answer = match source {
-                    Source::Asked(client) => ask(client, service, &key).await,
+                let response = match source {
+                    Source::Remote(client) => fetch(client, service, &key).await,
                     Source::Held(holdings) => read(holdings, &key),
                 };
-                (key, answer)
+                (key, response)
             })
             .buffered(AT_ONCE)
             .collect()
             .await;
-        for (key, answer) in answers {
-            match answer {
+        for (key, response) in responses {
+            match response {
                 Ok((bytes, graph)) => {
                     documents.keep(file_name(&key), bytes);
                     graphs.insert(key, graph);
@@ -79,21 +79,22 @@ pub(crate) async fn collect(
     }
 }
 
-/// Asks an update service for one graph.
-pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) -> Answer {
+/// Requests one graph from an update service.
+pub(crate) async fn fetch(client: &Client, service: Option<&Url>, key: &GraphKey) -> GraphResult {
     let url = address(service, key);
     let channel = || key.channel.clone();
-    let plain = || shown(&url);
+    let plain = || without_secrets(&url);
     let limit = MAX_GRAPH_BYTES as u64;
     let request =
         DocumentRequest { url: &url, accept: "application/json", limit, access: Access::Public };
-    let answer = client.document(request).await;
-    let answer = answer.map_err(|source| GraphFault::Asking {
+    let response = client.document(request).await;
+    let response = response.map_err(|source| GraphFault::Request {
         url: plain(),
         channel: channel(),
         source: Box::new(source),
     })?;
-    let bytes = answer.ok_or_else(|| GraphFault::NotThere { url: plain(), channel: channel() })?;
+    let bytes =
+        response.ok_or_else(|| GraphFault::NotThere { url: plain(), channel: channel() })?;
     let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
         channel: channel(),
         place: plain(),
@@ -103,7 +104,7 @@ pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) 
 }
 
 /// Reads a graph of an archive or a workspace.
-pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Answer {
+pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> GraphResult {
     let channel = || key.channel.clone();
     let name = file_name(key);
     let document = |source| GraphFault::Document { channel: channel(), source };
@@ -136,13 +137,13 @@ pub(crate) fn held_channels(
     Ok(documents.iter().filter_map(channel).collect())
 }
 
-/// Where the answer is kept, below `working-dir`.
+/// Where the response is stored, below `working-dir`.
 pub(crate) fn file_name(key: &GraphKey) -> String {
-    // Channels are free text; as a file name only the harmless part is of use.
+    // Channels are free text; as a file name only the harmless part is used.
     format!("{FOLDER}/{}", key.file_name().replace(['/', '\\'], "_"))
 }
 
-/// The question about one channel and architecture.
+/// The URL of the request for one channel and architecture.
 fn address(service: Option<&Url>, key: &GraphKey) -> Url {
     let mut url = match (key.distribution, service) {
         (Distribution::Ocp, Some(url)) => url.clone(),
@@ -156,11 +157,11 @@ fn address(service: Option<&Url>, key: &GraphKey) -> Url {
 }
 
 fn fixed(url: &str) -> Url {
-    Url::parse(url).expect("an address written here is one")
+    Url::parse(url).expect("the constant is a valid address")
 }
 
 /// An address without what may be secret in it.
-fn shown(url: &Url) -> String {
+fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     let _ = url.set_username("");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_override_is_for_openshift_and_keeps_what_it_says_itself() {
+    fn the_override_is_for_openshift_and_keeps_its_own_query() {
         let own: Url = "https://me:secret@osus.lan/graph?tenant=1".parse().unwrap();
         let stable = key(Distribution::Ocp, "stable-4.16");
         assert_eq!(
@@ -188,7 +189,7 @@ mod tests {
         );
         let url = address(Some(&own), &stable);
         assert_eq!(url.query(), Some("tenant=1&channel=stable-4.16&arch=arm64"));
-        assert_eq!(shown(&url), "https://osus.lan/graph");
+        assert_eq!(without_secrets(&url), "https://osus.lan/graph");
         let okd = key(Distribution::Okd, "4-stable");
         assert!(address(Some(&own), &okd).as_str().starts_with(OKD));
     }

@@ -1,4 +1,4 @@
-//! Releases as people look for them in a workspace.
+//! Releases as users search for them in a workspace.
 
 use mirror_plan::{Destination, ImageRecord, Kind, Plan, PlannedImage};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! Looks releases up without mirroring anything: what there is, and what one
-//! consists of. Asks those who know, or reads what was carried over.
+//! consists of. Sends requests, or reads transferred content.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -17,13 +17,14 @@ use release::payload::Wanted as PayloadPart;
 use release::select::GraphKey;
 use semver::Version;
 use serde::Serialize;
-use workspace::archive::{Archives, OpenError};
-use workspace::{Holdings, Workspace};
+use workspace::Holdings;
+use workspace::archive::OpenError;
 
 use super::contents::{self, Contents, ContentsError};
 use super::graphs::{self, GraphFault};
 use super::last_word;
 use super::signatures::{self, SignatureFault};
+use crate::collect::lookup_source::LookupSource;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::settings::{Attachments, ReleaseSources};
@@ -40,14 +41,8 @@ const PREFIXES: [&str; 4] = ["stable", "fast", "candidate", "eus"];
 /// Where releases are looked up.
 #[derive(Debug)]
 pub struct ReleaseLookup {
-    place: Place,
+    from: LookupSource,
     sources: ReleaseSources,
-}
-
-#[derive(Debug)]
-enum Place {
-    Asked(Client),
-    Held(Box<Holdings>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,12 +57,12 @@ pub enum LookupError {
     Document(#[from] workspace::DocumentError),
     #[error(transparent)]
     Records(#[from] workspace::RecordError),
-    /// Why there is no graph, with its causes.
+    /// Why the graph is unavailable, with its causes.
     #[error("{0}")]
     Graph(String),
     #[error("{release}: {why}")]
     Release { release: String, why: String },
-    #[error("no channel has a release {version} for {}; looked in {}", architecture.as_str(), looked.join(", "))]
+    #[error("no channel has a release {version} for {}; searched {}", architecture.as_str(), looked.join(", "))]
     Unknown { version: Version, architecture: Architecture, looked: Vec<String> },
 }
 
@@ -92,7 +87,7 @@ pub struct ComponentLine {
 pub struct ReleaseContents {
     pub payload: ImageRef,
     pub version: String,
-    /// The key whose signature was believed.
+    /// The key whose signature was accepted.
     pub signed_by: String,
     pub components: Vec<ComponentLine>,
     /// Bytes of all components together, shared layers once.
@@ -101,46 +96,40 @@ pub struct ReleaseContents {
 
 impl ReleaseLookup {
     /// Asks update services and registries.
-    pub fn asking(
+    pub fn remote(
         settings: registry::Settings,
         sources: ReleaseSources,
     ) -> Result<Self, LookupError> {
-        Ok(Self { place: Place::Asked(Client::open(settings)?), sources })
+        Ok(Self { from: LookupSource::Registries(Client::open(settings)?), sources })
     }
 
     /// Reads archives or a workspace; sends no request.
     pub fn held(directory: &Path, sources: ReleaseSources) -> Result<Self, LookupError> {
-        let workspace = Workspace::open(directory);
-        let archives = match Archives::open(directory) {
-            Ok(archives) => Some(archives),
-            Err(OpenError::None(_)) => None,
-            Err(source) => {
-                return Err(LookupError::Open { directory: directory.to_owned(), source });
-            }
-        };
-        Ok(Self { place: Place::Held(Box::new(Holdings::new(Some(workspace), archives))), sources })
+        let from = LookupSource::transferred(directory)
+            .map_err(|source| LookupError::Open { directory: directory.to_owned(), source })?;
+        Ok(Self { from, sources })
     }
 
     /// The graph of a channel.
     pub async fn graph(&self, key: &GraphKey) -> Result<Graph, LookupError> {
-        let (_, graph) = match &self.place {
-            Place::Asked(client) => {
-                graphs::ask(client, self.sources.update_service.as_ref(), key).await?
+        let (_, graph) = match &self.from {
+            LookupSource::Registries(client) => {
+                graphs::fetch(client, self.sources.update_service.as_ref(), key).await?
             }
-            Place::Held(holdings) => graphs::read(holdings, key)?,
+            LookupSource::Transferred(holdings) => graphs::read(holdings, key)?,
         };
         Ok(graph)
     }
 
     /// Minor versions that there are releases of.
     pub async fn minors(&self) -> Result<BTreeSet<Minor>, LookupError> {
-        let tags: Vec<String> = match &self.place {
-            Place::Asked(client) => {
-                let payloads: ImageRef = PAYLOADS.parse().expect("a name written here is one");
+        let tags: Vec<String> = match &self.from {
+            LookupSource::Registries(client) => {
+                let payloads: ImageRef = PAYLOADS.parse().expect("the constant is a valid name");
                 let tags = client.tags(&Location::from(&payloads), TAG_PAGES).await?.tags;
                 tags.iter().map(ToString::to_string).collect()
             }
-            Place::Held(holdings) => {
+            LookupSource::Transferred(holdings) => {
                 let records = holdings.records()?.into_iter();
                 let payloads = records.filter(|record| record.kind == Kind::ReleasePayload);
                 let tags = payloads.filter_map(|record| match record.origin {
@@ -177,8 +166,10 @@ impl ReleaseLookup {
                         return payload.cloned().map_err(|e| LookupError::Graph(e.to_string()));
                     }
                 }
-                // Of what was carried only some channels are there.
-                Err(error) if matches!(self.place, Place::Held(_)) => failure = Some(error),
+                // Transferred content has some channels only.
+                Err(error) if matches!(self.from, LookupSource::Transferred(_)) => {
+                    failure = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -192,12 +183,14 @@ impl ReleaseLookup {
     pub async fn contents(&self, payload: &ImageRef) -> Result<ReleaseContents, LookupError> {
         let fail = |why: String| LookupError::Release { release: payload.to_string(), why };
         let digest = self.digest(payload).await?;
-        let signed = match &self.place {
-            Place::Asked(client) => {
+        let signed = match &self.from {
+            LookupSource::Registries(client) => {
                 let nothing = Holdings::new(None, None);
-                signatures::ask(client, &nothing, &self.sources, &digest).await
+                signatures::verify_release(client, &nothing, &self.sources, &digest).await
             }
-            Place::Held(holdings) => signatures::read(holdings, &self.sources, &digest),
+            LookupSource::Transferred(holdings) => {
+                signatures::read(holdings, &self.sources, &digest)
+            }
         };
         let signed = signed.map_err(|error: SignatureFault| fail(chain(&error)))?;
         let origin = ImageRef { digest: Some(digest), ..signed.reference };
@@ -215,13 +208,13 @@ impl ReleaseLookup {
     async fn digest(&self, payload: &ImageRef) -> Result<Digest, LookupError> {
         let absent =
             |why: &str| LookupError::Release { release: payload.to_string(), why: why.to_owned() };
-        match (&payload.digest, &self.place) {
+        match (&payload.digest, &self.from) {
             (Some(digest), _) => Ok(*digest),
-            (None, Place::Asked(client)) => match client.head(payload).await? {
+            (None, LookupSource::Registries(client)) => match client.head(payload).await? {
                 Some(found) => Ok(found.digest),
                 None => Err(absent("it does not exist at its registry; check its name and tag")),
             },
-            (None, Place::Held(holdings)) => {
+            (None, LookupSource::Transferred(holdings)) => {
                 let records = holdings.records()?;
                 let same =
                     |image: &ImageRef| ImageRef { digest: None, ..image.clone() } == *payload;
@@ -236,13 +229,13 @@ impl ReleaseLookup {
     }
 
     async fn read(&self, origin: &ImageRef, digest: &Digest) -> Result<Contents, ContentsError> {
-        match &self.place {
-            Place::Asked(client) => {
+        match &self.from {
+            LookupSource::Registries(client) => {
                 let collector =
                     Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 contents::fetched(&collector, origin, &[], PayloadPart::Components).await
             }
-            Place::Held(holdings) => {
+            LookupSource::Transferred(holdings) => {
                 let tag = origin.tag.as_ref().map(ToString::to_string);
                 let tag = tag.unwrap_or_else(|| digest.hex());
                 let place = format!("hold-release/{}/{tag}", last_word(origin));
@@ -253,8 +246,8 @@ impl ReleaseLookup {
 
     /// Components with their sizes, and the size of all together.
     async fn sizes(&self, parts: Vec<(String, ImageRef)>) -> (Vec<ComponentLine>, Option<u64>) {
-        let trees: Vec<(String, ImageRef, Option<ImageTree>)> = match &self.place {
-            Place::Asked(client) => {
+        let trees: Vec<(String, ImageRef, Option<ImageTree>)> = match &self.from {
+            LookupSource::Registries(client) => {
                 let collector =
                     Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 let collector = &collector;
@@ -268,7 +261,7 @@ impl ReleaseLookup {
                     .collect()
                     .await
             }
-            Place::Held(holdings) => {
+            LookupSource::Transferred(holdings) => {
                 let tree = |image: &ImageRef| {
                     let record = holdings.record(&Origin::Registry(image.clone()));
                     record.ok().flatten().map(|record| record.tree)

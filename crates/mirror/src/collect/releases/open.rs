@@ -142,21 +142,21 @@ impl Opener<'_> {
     async fn trusted(&self, chosen: &Chosen, digest: Digest) -> Result<Trusted, OpenError> {
         let sources = &self.context.settings.releases;
         if chosen.check == SignatureCheck::IgnoreForNamedRelease {
-            let told = format!(
+            let message = format!(
                 "the release {} is not verified: --ignore-release-signature was given",
                 chosen.payload
             );
-            self.context.warn(told.clone());
+            self.context.warn(message.clone());
             let tag: Tag = digest.hex().parse()?;
             let origin = ImageRef { tag: None, ..chosen.payload.clone() };
-            return Ok(Trusted { origin, tag, signatures: Vec::new(), audited: told });
+            return Ok(Trusted { origin, tag, signatures: Vec::new(), audited: message });
         }
-        let placed = signatures::placed(&self.context.workspace.working_dir(), sources, &digest);
-        let signed = match (placed, self.reader) {
+        let of_user = signatures::of_user(&self.context.workspace.working_dir(), sources, &digest);
+        let signed = match (of_user, self.reader) {
             (Some(signed), _) => signed,
             (None, Reader::Registry { client, .. }) => {
                 let held = Holdings::new(Some(self.context.workspace.clone()), None);
-                signatures::ask(client, &held, sources, &digest).await?
+                signatures::verify_release(client, &held, sources, &digest).await?
             }
             (None, Reader::Held(holdings)) => signatures::read(holdings, sources, &digest)?,
         };
@@ -197,7 +197,7 @@ impl Opener<'_> {
         let mut names = vec![None];
         let components = contents.components()?;
         for (name, image) in components.iter().filter(|(_, image)| image.digest.is_none()) {
-            self.context.warn(chosen.told(&format!(
+            self.context.warn(chosen.describe(&format!(
                 "the component {name} is named by tag ({image}), so the signature of the release does not cover it; the digest that the tag has now is mirrored"
             )));
         }
@@ -205,7 +205,7 @@ impl Opener<'_> {
         if self.section.kube_virt_container {
             let (found, warning) = contents.disk_images(self.section, chosen.architecture)?;
             if let Some(warning) = warning {
-                self.context.warn(chosen.told(&chain(&warning)));
+                self.context.warn(chosen.describe(&chain(&warning)));
             }
             disks = found;
         }

@@ -9,15 +9,15 @@ use crate::record::generated_files::GeneratedError;
 
 impl Releases {
     /// The files for what the target holds: names and texts. Only payloads
-    /// that are there count, so that nobody updates to what is not.
+    /// that exist there count, so that no cluster is updated to one that does not.
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[MirroredImage],
+        mirrored: &[MirroredImage],
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let maker =
             Maker { created_at: context.started, tool_version: context.settings.version.clone() };
-        let of = |kind| placed.iter().filter(move |image| image.kind == kind);
+        let of = |kind| mirrored.iter().filter(move |image| image.kind == kind);
         let digests = of(Kind::ReleasePayload).filter_map(|image| match &image.origin {
             Origin::Registry(origin) => origin.digest,
             Origin::Layout(_) | Origin::Made(_) => None,
@@ -33,7 +33,7 @@ impl Releases {
                 files.push(update_service(payload, graph, &maker)?);
             }
             (None, Some(_)) => context.warn(
-                "updateService.yaml is not made: an update service needs at least one release at the target"
+                "updateService.yaml is not written: an update service needs at least one release at the target"
                     .to_owned(),
             ),
             _ => {}

@@ -32,8 +32,8 @@ pub(crate) struct Signed {
 pub(crate) enum SignatureFault {
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("asking for signature-{number} of {digest}")]
-    Asking { number: usize, digest: Digest, source: Box<registry::Error> },
+    #[error("requesting signature-{number} of {digest}")]
+    Request { number: usize, digest: Digest, source: Box<registry::Error> },
     #[error(
         "there is no signature-1 of {digest} in {store}: the release is not signed, or its signatures are elsewhere (set OCP_SIGNATURE_URL)"
     )]
@@ -48,7 +48,7 @@ impl EngineError for SignatureFault {
     fn fault(&self) -> Fault {
         match self {
             Self::Refused(_) | Self::Missing { .. } => Fault::Policy,
-            Self::Asking { source, .. } => Fault::of_source(source),
+            Self::Request { source, .. } => Fault::of_source(source),
             Self::NotCarried(_) => Fault::NotHeld,
             Self::Document(error) => Fault::of_document(error),
         }
@@ -56,7 +56,7 @@ impl EngineError for SignatureFault {
 
     fn request(&self) -> Option<&registry::Error> {
         match self {
-            Self::Asking { source, .. } => Some(source),
+            Self::Request { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -92,8 +92,8 @@ impl Judged {
 }
 
 /// Verifies with files that a user put into `working-dir/signatures`, under the names that
-/// oc-mirror v2 reads them by. `None` where there is no good one.
-pub(crate) fn placed(
+/// oc-mirror v2 reads them by. `None` where none is valid.
+pub(crate) fn of_user(
     working_dir: &Path,
     sources: &ReleaseSources,
     digest: &Digest,
@@ -120,7 +120,7 @@ pub(crate) fn placed(
 }
 
 /// Verifies with what the workspace has, else with what the store gives.
-pub(crate) async fn ask(
+pub(crate) async fn verify_release(
     client: &Client,
     held: &Holdings,
     sources: &ReleaseSources,
@@ -143,7 +143,7 @@ pub(crate) async fn ask(
             Err(_) if judged.first.is_some() => break,
             Err(source) => {
                 let source = Box::new(source);
-                return Err(SignatureFault::Asking { number, digest: *digest, source });
+                return Err(SignatureFault::Request { number, digest: *digest, source });
             }
         }
     }

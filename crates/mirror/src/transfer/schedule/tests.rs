@@ -1,4 +1,4 @@
-//! Orders of events, and who fails by them.
+//! Orders of events, and which images fail.
 
 use super::*;
 use crate::transfer::supply::SupplyError;
@@ -67,7 +67,7 @@ fn silent() -> TransferError {
     TransferError::new(Step::Copy(digest(0)), SupplyError::Registry(error))
 }
 
-/// Runs a schedule to its end, with the final round. `perform` is told whether that has begun.
+/// Runs a schedule to its end, with the final round. `perform` gets whether that has begun.
 fn run_with_final_round(
     mut schedule: Schedule,
     perform: impl Fn(&Job, bool) -> Result<(), TransferError>,
@@ -209,7 +209,7 @@ fn an_image_without_missing_blobs_is_finished_at_once() {
 }
 
 #[test]
-fn large_blobs_go_first_but_leave_slots_to_small_ones() {
+fn large_blobs_are_first_but_leave_slots_to_small_ones() {
     let blobs: Vec<(u8, u64)> = (0..8).map(|n| (n, SMALL * u64::from(n + 1))).collect();
     let mut with_small = blobs;
     with_small.push((100, 5));
@@ -349,7 +349,7 @@ fn two_sizes_of_a_blob_that_no_source_has_fail_both_images() {
 }
 
 #[test]
-fn a_host_that_is_in_trouble_is_not_asked_for_all_its_repositories() {
+fn a_failing_host_gets_no_requests_for_all_its_repositories() {
     let needs: Vec<_> = (0..20).map(|n| need(n, &[(1, 10)])).collect();
     let (jobs, failed) = run(schedule(needs.clone()), |_| Err(timed_out()));
     assert_eq!((jobs.len(), failed.len()), (STRIKES, 20));
@@ -387,7 +387,7 @@ fn a_mount_whose_source_fails_is_tried_from_other_sources() {
 }
 
 #[test]
-fn an_image_is_told_the_error_of_its_own_source() {
+fn an_image_gets_the_error_of_its_own_source() {
     let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
     let mut schedule = schedule(needs);
     let mut texts = Vec::new();

@@ -5,7 +5,7 @@ use super::*;
 const REFERENCES: &str = "release-manifests/image-references";
 const METADATA: &str = "release-manifests/release-metadata";
 
-/// An entry as it is, whatever the library thinks of it.
+/// An entry without the checks of the library.
 fn put(tar: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, link: &str, body: &[u8]) {
     let mut header = Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -58,7 +58,7 @@ fn the_topmost_layer_has_the_last_word() {
     let found = read(&[top, files(&[(REFERENCES, b"old")])]).unwrap();
     assert!(found.is_settled());
     assert_eq!(found.image_references().unwrap(), b"new");
-    // Inside one layer it is the last entry, as it is for tar.
+    // Inside one layer it is the last entry, as in tar.
     let twice = files(&[(REFERENCES, b"first"), (REFERENCES, b"second")]);
     assert_eq!(read(&[twice]).unwrap().image_references().unwrap(), b"second");
 }

@@ -67,7 +67,7 @@ fn gnu_tar_lists_and_extracts_every_chunk() {
 }
 
 #[test]
-fn a_second_run_carries_only_what_is_new_and_says_what_it_builds_on() {
+fn a_second_run_contains_only_what_is_new_and_names_what_it_builds_on() {
     let from = Connected::new();
     let a = from.image("q.io/a:1", 50_000);
     let first = from.archive(request(1, &[&a], WIDE));
@@ -95,7 +95,7 @@ fn a_second_run_carries_only_what_is_new_and_says_what_it_builds_on() {
 }
 
 #[test]
-fn with_nothing_new_nothing_is_written_but_a_new_tag_is_carried() {
+fn with_nothing_new_nothing_is_written_but_a_new_tag_is_archived() {
     let from = Connected::new();
     let a = from.image("q.io/a:1", 5_000);
     from.archive(request(1, &[&a], WIDE));
@@ -127,7 +127,7 @@ fn since_a_day_carries_again_what_was_archived_later() {
 }
 
 #[test]
-fn numbers_go_on_and_no_file_is_ever_replaced() {
+fn numbers_continue_and_no_file_is_ever_replaced() {
     let from = Connected::new();
     fs::write(from.root().join("mirror_000004.tar"), b"theirs").unwrap();
     let a = from.image("q.io/a:1", 100);
@@ -192,7 +192,7 @@ fn a_partial_archive_lists_what_failed() {
 }
 
 #[test]
-fn the_newest_run_says_what_an_image_is() {
+fn the_newest_run_defines_what_an_image_is() {
     let from = Connected::new();
     let old = from.image("q.io/a:1", 100);
     from.archive(request(1, &[&old], WIDE));

@@ -1,7 +1,7 @@
 //! Archives that arrive damaged, in part, or not at all.
 
 use super::*;
-use crate::archive::{Finding, Severity};
+use crate::archive::{ArchiveFinding, ArchiveSeverity};
 use crate::atomic_file::Durability;
 
 /// Three chunks, each with a part of one layer.
@@ -20,7 +20,7 @@ fn open(files: &[PathBuf], change: impl Fn(&Path)) -> Vec<String> {
 }
 
 #[test]
-fn without_archives_the_text_that_scripts_look_for_is_said() {
+fn without_archives_the_text_that_scripts_search_for_is_printed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("mirror_1.tar"), b"x").unwrap();
     let error = Archives::open(dir.path()).unwrap_err().to_string();
@@ -32,11 +32,11 @@ fn a_missing_chunk_is_named_with_its_run() {
     let (_from, chunks) = three_chunks();
     let findings = open(&[chunks[0].clone(), chunks[2].clone()], |_| {});
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].contains("mirror_000002.tar is missing: run 1 made 3"), "{findings:?}");
+    assert!(findings[0].contains("mirror_000002.tar is missing: run 1 wrote 3"), "{findings:?}");
     let to = carry(&chunks[..1]);
     let archives = Archives::open(to.path()).unwrap();
     assert_eq!(archives.findings().len(), 2);
-    assert!(archives.findings().iter().all(|f| f.severity() == Severity::Incomplete));
+    assert!(archives.findings().iter().all(|f| f.severity() == ArchiveSeverity::Incomplete));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn truncated_and_empty_chunks_are_named() {
 }
 
 #[test]
-fn files_of_others_are_told_apart_and_do_no_harm() {
+fn files_of_others_are_distinguished_and_do_no_harm() {
     let (_from, chunks) = three_chunks();
     let to = carry(&chunks);
     fs::write(to.path().join("mirror_000009.tar"), [7; 2000]).unwrap();
@@ -66,11 +66,13 @@ fn files_of_others_are_told_apart_and_do_no_harm() {
     builder.finish().unwrap();
     let archives = Archives::open(to.path()).unwrap();
     let found = archives.findings();
-    assert!(matches!(&found[0], Finding::Foreign { file } if file.ends_with("mirror_000009.tar")));
     assert!(
-        matches!(&found[1], Finding::OcMirrorV2 { file } if file.ends_with("mirror_000008.tar"))
+        matches!(&found[0], ArchiveFinding::Foreign { file } if file.ends_with("mirror_000009.tar"))
     );
-    assert!(found.iter().all(|finding| finding.severity() == Severity::Note));
+    assert!(
+        matches!(&found[1], ArchiveFinding::OcMirrorV2 { file } if file.ends_with("mirror_000008.tar"))
+    );
+    assert!(found.iter().all(|finding| finding.severity() == ArchiveSeverity::Note));
     assert_eq!(archives.verify(&|_| {}), []);
 }
 
@@ -87,7 +89,7 @@ fn a_directory_or_a_pipe_in_a_chunks_place_is_named() {
         .findings()
         .iter()
         .filter_map(|finding| match finding {
-            Finding::Unreadable { file, .. } => Some(file),
+            ArchiveFinding::Unreadable { file, .. } => Some(file),
             _ => None,
         })
         .collect();

@@ -1,4 +1,4 @@
-//! What counts as delivered, and what it costs to know.
+//! What counts as delivered, and how much is read to determine it.
 
 use super::*;
 

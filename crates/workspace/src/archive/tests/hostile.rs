@@ -1,4 +1,4 @@
-//! Archives that somebody made to do harm.
+//! Archives that an attacker made.
 
 use super::*;
 use crate::archive::Index;
@@ -62,10 +62,10 @@ fn indexes_that_are_none_are_refused() {
     let newer = br#"{"format":2,"everything":"else"}"#;
     assert!(findings_of(&chunk(newer, 0))[0].contains("newer than this program"));
     for text in [&b"{"[..], b"[]", b"", br#"{"format":1}"#] {
-        assert!(findings_of(&chunk(text, 0))[0].contains("not written as an index is"));
+        assert!(findings_of(&chunk(text, 0))[0].contains("not valid JSON of an index"));
     }
     let deep = format!("{{\"format\":1,\"x\":{}", "[".repeat(100_000));
-    assert!(findings_of(&chunk(deep.as_bytes(), 0))[0].contains("not written as an index is"));
+    assert!(findings_of(&chunk(deep.as_bytes(), 0))[0].contains("not valid JSON of an index"));
     let text = serde_json::to_string(&good()).unwrap().replace("q.io/a:1", "q.io/../etc:1");
     assert!(findings_of(&chunk(text.as_bytes(), 0))[0].contains("not a repository"));
 }

@@ -27,7 +27,7 @@ fn chunk_files(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_same_again_goes_on_with_the_finished_chunks() {
+fn the_same_again_continues_with_the_finished_chunks() {
     let (from, image, chunks) = killed();
     let first = fs::metadata(&chunks[0]).unwrap().ino();
     let sealed = from.archive(request(2, &[&image], 14 << 10));
@@ -81,7 +81,7 @@ fn a_pending_index_that_cannot_be_read_is_forgotten() {
 }
 
 #[test]
-fn an_interrupted_archive_that_was_carried_over_is_incomplete() {
+fn an_interrupted_archive_that_was_transferred_is_incomplete() {
     let (_from, _, chunks) = killed();
     let to = carry(&chunks[..1]);
     let findings = verify(&Archives::open(to.path()).unwrap());

@@ -1,5 +1,5 @@
-//! What the cases run on: an API server, a coordinator, and a machine with a kernel of its own on
-//! which the handler runs.
+//! What the cases run on: an API server, a coordinator, and a machine with its own kernel on which
+//! the handler runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,9 +8,9 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence};
-use lab::node::uml::{SwitchedOn, Uml, UmlOptions};
-use lab::node::{Lan, LanOptions, Profile, Relay};
+use lab_cluster::kube::{ApiError, ApiServer, FieldValidation, Persistence};
+use lab_cluster::node::uml::{SwitchedOn, Uml, UmlOptions};
+use lab_cluster::node::{Lan, LanOptions, Profile, Relay};
 use node_policy::Phase;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,16 +20,16 @@ use crate::rollout::object::Object;
 use crate::rollout::pool::Shared;
 
 pub(crate) const NODE: &str = "worker-0";
-/// The cards for storage.
+/// The NICs for storage.
 pub(crate) const NICS: [&str; 2] = ["ens1f0", "ens1f1"];
-/// The card by which the node reaches the API.
+/// The NIC by which the node reaches the API.
 pub(crate) const UPLINK: &str = "mgmt0";
 /// Its address, and its router.
 pub(crate) const ADDRESS: &str = "198.51.100.10";
 pub(crate) const GATEWAY: &str = "198.51.100.1";
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
-/// Long enough for a machine that is busy with other things.
+/// Long enough for a machine under load.
 const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -38,7 +38,7 @@ const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenact
 const REPORTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkstates";
 
 pub(crate) struct Bench {
-    // Dropped in this order: programs before what they talk to.
+    // Dropped in this order: programs before the servers that they use.
     machine: SwitchedOn,
     coordinator: Child,
     _relay: Relay,
@@ -63,7 +63,7 @@ impl Drop for Bench {
 }
 
 /// Removes all profiles but that of the uplink, and with them what NetworkManager created; then what
-/// tests created themselves.
+/// tests created themselves, also at the other end of the wires.
 const RESTORE: &str = "
 nmcli -g UUID connection | while read -r uuid; do
   case $(nmcli -g connection.interface-name connection show \"$uuid\") in
@@ -73,7 +73,10 @@ nmcli -g UUID connection | while read -r uuid; do
 done
 for bridge in $(ovs-vsctl --timeout=60 list-br); do ovs-vsctl --timeout=60 del-br \"$bridge\"; done
 ip link del lldp0 2> /dev/null
-for nic in ens1f0 ens1f1; do ip address flush dev $nic; ip link set $nic mtu 1500; done";
+for nic in ens1f0 ens1f1; do ip address flush dev $nic; ip link set $nic mtu 1500; done
+if lan ip link del lag 2> /dev/null; then
+  for port in port0 port1; do lan ip link set $port master br0 up; done
+fi";
 
 impl Shared for Bench {
     /// Seconds that the handler waits until the network works after a change.
@@ -154,13 +157,13 @@ impl Bench {
         drop(self.runtime.block_on(applied).unwrap());
     }
 
-    /// Applies a policy, and waits until the node has made it true.
+    /// Applies a policy, and waits until the node reports it as applied.
     pub(crate) fn make_true(&self, yaml: &str) -> Object {
         self.apply(yaml);
         self.wait_for(yaml, Phase::Available)
     }
 
-    /// Waits until the node has come to an end with a policy as it is now.
+    /// Waits until the node has finished the current generation of a policy.
     pub(crate) fn wait_for(&self, yaml: &str, phase: Phase) -> Object {
         let name = name_of(yaml);
         let policy = self.get(&format!("{POLICIES}/{name}")).unwrap();
@@ -192,7 +195,7 @@ impl Bench {
         self.get(&format!("{ENACTMENTS}/{NODE}.{policy}")).unwrap()
     }
 
-    /// Waits until the node has made a policy true anew, since a report about it.
+    /// Waits until the node has applied a policy again since a report about it.
     pub(crate) fn wait_for_news(&self, policy: &str, since: &Object) {
         self.wait(&format!("{policy} is made true anew"), || {
             let now = self.enactment(policy);
@@ -207,7 +210,7 @@ impl Bench {
         items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Deletes a policy, and waits until the handler has let go of it.
+    /// Deletes a policy, and waits until the handler has released it.
     pub(crate) fn delete(&self, policy: &str) {
         let path = format!("{POLICIES}/{policy}");
         self.runtime.block_on(self.server.client().delete(&path)).unwrap();
@@ -216,8 +219,8 @@ impl Bench {
         });
     }
 
-    /// Waits until what the node reports of an interface is as wanted; none is an interface that
-    /// is not there.
+    /// Waits until the node reports an interface as wanted; none is an interface that does not
+    /// exist.
     pub(crate) fn wait_for_report(
         &self,
         name: &str,
@@ -232,7 +235,7 @@ impl Bench {
 
     // The handler.
 
-    /// Starts the handler with so many seconds of patience.
+    /// Starts the handler with this `--patience` in seconds.
     pub(crate) fn start_handler(&mut self, patience: u32) {
         self.handlers += 1;
         self.patience = Some(patience);
@@ -246,7 +249,7 @@ echo $! > /run/handler.pid",
         self.succeed(&start);
     }
 
-    /// Asks the handler to stop, as the kubelet does.
+    /// Requests the handler to stop, as the kubelet does.
     pub(crate) fn stop_handler(&mut self) {
         self.patience = None;
         self.succeed(
@@ -256,7 +259,7 @@ await 'the handler ends' is_over",
         );
     }
 
-    /// What the handler said since it was started last.
+    /// The log of the handler since its last start.
     pub(crate) fn log(&self) -> String {
         let path = self.machine.shared().join(format!("handler-{}.log", self.handlers));
         fs::read_to_string(path).unwrap_or_default()
@@ -268,13 +271,13 @@ await 'the handler ends' is_over",
         self.machine.succeed(script).unwrap()
     }
 
-    /// Switches the machine off and on; no handler runs then.
+    /// Powers the machine off and on; no handler runs then.
     pub(crate) fn restart(&mut self) {
         self.patience = None;
         self.machine.restart().unwrap();
     }
 
-    /// What the kernel says about a link, none when there is none of this name.
+    /// The kernel's description of a link, none if there is no link of this name.
     pub(crate) fn link(&self, name: &str) -> Option<Value> {
         let links = self.json("ip -details -json link");
         links.as_array().unwrap().iter().find(|link| link["ifname"] == name).cloned()
@@ -296,19 +299,20 @@ await 'the handler ends' is_over",
         links.map(|link| (link["ifname"].as_str().unwrap().to_owned(), facts(link))).collect()
     }
 
-    /// Waits until the network is again as it was.
+    /// Waits until the network is restored.
     pub(crate) fn wait_for_network(&self, wanted: &BTreeMap<String, Value>) {
         self.wait(&format!("the network is {wanted:?}"), || {
             (self.network() == *wanted).then_some(())
         });
     }
 
-    /// Waits until the kernel says this of the bond.
+    /// Waits until the kernel reports this for the bond.
     pub(crate) fn wait_for_bond(&self, words: &str) {
         self.succeed(&format!("await '{words}' grep -qF '{words}' /proc/net/bonding/bond0"));
     }
 
-    /// Waits until the LAN reaches an address with packets of this size that must stay whole.
+    /// Waits until the LAN reaches an address with packets of this size that must not be
+    /// fragmented.
     pub(crate) fn lan_reaches(&self, address: &str, mtu: u32) {
         // What IP and ICMP add to it.
         let size = mtu - 28;

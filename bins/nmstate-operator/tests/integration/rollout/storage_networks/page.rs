@@ -24,7 +24,7 @@ impl Section {
         Self { policy, edits: blocks(section, "diff") }
     }
 
-    /// A policy after the edit that adds a line with these words.
+    /// A policy after the edit that adds a line with this text.
     pub(crate) fn edited(&self, policy: &str, added: &str) -> String {
         let adds =
             |edit: &&String| edit.lines().any(|line| line.starts_with('+') && line.contains(added));

@@ -3,7 +3,7 @@
 use go_template::Value;
 
 /// Sorts by key. The order is not transitive for all keys, which the sort of the standard library
-/// may answer with a panic; merging does not.
+/// may panic; merging does not.
 pub(super) fn sort_keys(entries: &mut Vec<(String, Value)>) {
     if entries.len() < 2 {
         return;
