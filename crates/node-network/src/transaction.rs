@@ -21,7 +21,7 @@ use crate::network_manager::{Checkpoint, ManagerError};
 use crate::observe::{self, ExpectedNetwork, Observation};
 use crate::outcome::{Cause, Outcome, Recovery};
 use crate::persistence;
-use crate::probe::{CheckProbes, CheckReport};
+use crate::probe::{CheckProbes, CheckReport, When};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
 
@@ -127,6 +127,8 @@ impl Timing {
     }
 }
 
+/// How often a check is probed before the change until it counts as failed.
+const ATTEMPTS_BEFORE: u32 = 3;
 /// The interval between two reads of NetworkManager's checkpoints.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval between two checks that the checkpoint exists.
@@ -135,6 +137,33 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const RESTORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Transaction<'_> {
+    /// The results of the checks before the change. A check that fails here may not be required
+    /// afterwards, so it is probed again: a lost packet must not weaken the verification.
+    async fn probe_before(&self, network: &impl Network, state: &NetworkState) -> Vec<CheckReport> {
+        let requests = self.expected.checks.probes(state);
+        let is_optional = |index: usize| {
+            // Reports beyond the requests are from probes of the network's own.
+            requests.get(index).is_none_or(|it| it.check.when == When::HeldBefore)
+        };
+        let mut reports = network.probe(&requests, self.timing.probe).await;
+        for _ in 1..ATTEMPTS_BEFORE {
+            let may_change = |(index, report): (usize, &CheckReport)| {
+                !report.holds && !report.probes.is_empty() && is_optional(index)
+            };
+            if !reports.iter().enumerate().any(may_change) {
+                break;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let again = network.probe(&requests, self.timing.probe).await;
+            for (report, again) in reports.iter_mut().zip(again) {
+                if !report.holds {
+                    *report = again;
+                }
+            }
+        }
+        reports
+    }
+
     /// Applies the change, or restores the previous network.
     ///
     /// # Errors
@@ -153,8 +182,7 @@ impl Transaction<'_> {
             Ok(before) => before,
             Err(reason) => return Outcome::Refused { reason: reason.into() },
         };
-        let requests = self.expected.checks.probes(&before.state);
-        let answered = network.probe(&requests, self.timing.probe).await;
+        let answered = self.probe_before(network, &before.state).await;
         let mut record = before.record;
         if let Err(error) = self.record.write(&record) {
             let reason =

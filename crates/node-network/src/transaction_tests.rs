@@ -45,6 +45,8 @@ struct Fake {
     saved: Cell<Net>,
     fault: Fault,
     calls: RefCell<Vec<&'static str>>,
+    /// Whether a probe was sent.
+    probed: Cell<bool>,
     /// The program is killed after this many calls of this network.
     lives: Cell<Option<usize>>,
     killed: tokio::sync::Notify,
@@ -62,6 +64,8 @@ enum Fault {
     RefusedByNmstate,
     Verification,
     SilentAfter,
+    /// The first probe before the change is lost, and nothing responds in the new network.
+    LostBeforeAndSilentAfter,
     NoBridge,
     CommitFails,
     PersistFails,
@@ -97,6 +101,7 @@ impl Fake {
             saved: Cell::new(Net::Old),
             fault,
             calls: RefCell::default(),
+            probed: Cell::new(false),
             lives: Cell::new(None),
             killed: tokio::sync::Notify::new(),
         }
@@ -265,8 +270,14 @@ impl Network for Fake {
             }
             _ => {}
         }
-        let silent = [Fault::SilentAfter, Fault::RollBackFails, Fault::ManagerRestartsAndSilent];
-        let answered = !(silent.contains(&self.fault) && is_new);
+        let silent = [
+            Fault::SilentAfter,
+            Fault::LostBeforeAndSilentAfter,
+            Fault::RollBackFails,
+            Fault::ManagerRestartsAndSilent,
+        ];
+        let is_lost = self.fault == Fault::LostBeforeAndSilentAfter && !self.probed.replace(true);
+        let answered = !(is_lost || silent.contains(&self.fault) && is_new);
         let report =
             ProbeReport { probe: "gateway".into(), answered, detail: "x".into(), milliseconds: 0 };
         requests.iter().map(|question| question.judge(vec![report.clone()])).collect()
@@ -300,14 +311,23 @@ fn run_in(network: &Fake, folder: &Path) -> Option<Outcome> {
 }
 
 fn run_document(network: &Fake, folder: &Path, desired: &str) -> Option<Outcome> {
+    run_expecting(network, folder, desired, &expected())
+}
+
+fn run_expecting(
+    network: &Fake,
+    folder: &Path,
+    desired: &str,
+    expected: &ExpectedNetwork,
+) -> Option<Outcome> {
     let desired = NetworkState::new_from_yaml(desired).unwrap();
-    let (expected, record) = (expected(), record(folder, 1));
+    let record = record(folder, 1);
     let timing = Timing { others: Duration::ZERO, ..Timing::patient(Duration::ZERO) };
     let transaction = Transaction {
         label: "a change",
         desired: &desired,
         memory_only: false,
-        expected: &expected,
+        expected,
         timing,
         record: &record,
     };
@@ -343,6 +363,19 @@ fn a_good_change_is_committed_and_saved() {
     assert!(outcome.is_committed(), "{outcome}");
     assert_eq!((network.running.get(), network.disk.get()), (Net::New, Net::New));
     assert_eq!(*network.calls.borrow(), ["apply", "commit", "persist"]);
+}
+
+#[test]
+fn a_probe_that_is_lost_before_the_change_is_repeated_and_required_afterwards() {
+    let network = Fake::new(Fault::LostBeforeAndSilentAfter);
+    let mut expected = expected();
+    for check in &mut expected.checks.list {
+        check.when = When::HeldBefore;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run_expecting(&network, folder.path(), DESIRED, &expected).unwrap();
+    assert_eq!(cause(&outcome), Some(Cause::Probes), "{outcome}");
+    assert_eq!((network.running.get(), network.disk.get()), (Net::Old, Net::Old));
 }
 
 /// Neither nmstate nor a checkpoint restores them.

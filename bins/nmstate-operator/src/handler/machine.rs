@@ -219,7 +219,7 @@ struct Readiness<'a> {
     nodes: Api<Node>,
     node: &'a str,
     when: When,
-    /// The first result is from before the change.
+    /// Whether one of the probes before the change succeeded.
     held_before: Cell<Option<bool>>,
 }
 
@@ -234,11 +234,14 @@ impl Readiness<'_> {
             Ok(Err(error)) => (false, error.to_string()),
             Err(_) => (false, format!("no response within {} s", limit.as_secs())),
         };
-        let before = self.held_before.get();
-        self.held_before.set(before.or(Some(holds)));
+        let is_before = phase < Phase::Trial;
+        if is_before {
+            let before = self.held_before.get().unwrap_or(false);
+            self.held_before.set(Some(before || holds));
+        }
         // A node that was not ready before the change need not be so without it.
         let need_not = self.when == When::HeldBefore || phase == Phase::RollingBack;
-        if need_not && before == Some(false) {
+        if !is_before && need_not && self.held_before.get() == Some(false) {
             return None;
         }
         let probe = ProbeReport {
