@@ -138,23 +138,24 @@ const RESTORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Transaction<'_> {
     /// The results of the checks before the change. A check that fails here may not be required
-    /// afterwards, so it is probed again: a lost packet must not weaken the verification.
+    /// afterwards, so it is probed again: a lost packet, or a route that is just being set, must
+    /// not weaken the verification.
     async fn probe_before(&self, network: &impl Network, state: &NetworkState) -> Vec<CheckReport> {
-        let requests = self.expected.checks.probes(state);
+        let checks = &self.expected.checks;
         let is_optional = |index: usize| {
-            // Reports beyond the requests are from probes of the network's own.
-            requests.get(index).is_none_or(|it| it.check.when == When::HeldBefore)
+            // Reports beyond the checks are from probes of the network's own.
+            checks.list.get(index).is_none_or(|check| check.when == When::HeldBefore)
         };
-        let mut reports = network.probe(&requests, self.timing.probe).await;
+        let mut reports = network.probe(&checks.probes(state), self.timing.probe).await;
         for _ in 1..ATTEMPTS_BEFORE {
-            let may_change = |(index, report): (usize, &CheckReport)| {
-                !report.holds && !report.probes.is_empty() && is_optional(index)
-            };
+            let may_change =
+                |(index, report): (usize, &CheckReport)| !report.holds && is_optional(index);
             if !reports.iter().enumerate().any(may_change) {
                 break;
             }
-            tokio::time::sleep(POLL_INTERVAL).await;
-            let again = network.probe(&requests, self.timing.probe).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            let Ok(state) = network.state().await else { continue };
+            let again = network.probe(&checks.probes(&state), self.timing.probe).await;
             for (report, again) in reports.iter_mut().zip(again) {
                 if !report.holds {
                     *report = again;
