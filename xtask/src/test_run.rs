@@ -31,7 +31,7 @@ const SLOW: [(&str, &str); 5] = [
 /// Its tests wait for checkpoints, probes and leases most of the time, so more of them run at once
 /// than there are processors.
 const WAITING: (&str, &str) = ("nmstate-operator", "integration");
-const THREADS_OF_WAITING: usize = 3;
+const THREADS_OF_WAITING: usize = 5;
 
 /// Names the file to which tests append that their input folder is missing; see the crate
 /// `data-tier`.

@@ -14,7 +14,7 @@ pub struct Package {
 
 /// Packages that all tests need. A package is missing if its program is, so that a program from
 /// another source is accepted.
-pub const PACKAGES: [Package; 18] = [
+pub const PACKAGES: [Package; 17] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -47,11 +47,6 @@ pub const PACKAGES: [Package; 18] = [
     Package { name: "rpm", program: "rpm", purpose: "installs our packages in a test tree" },
     Package { name: "skopeo", program: "skopeo", purpose: "reads and writes images" },
     Package { name: "umoci", program: "umoci", purpose: "unpacks the images that we build" },
-    Package {
-        name: "user-mode-linux",
-        program: "linux.uml",
-        purpose: "a kernel for tests of bonds, VLANs and reboots",
-    },
     Package {
         name: "xfsprogs",
         program: "mkfs.xfs",

@@ -1,11 +1,12 @@
 //! Root file systems of Debian: for test nodes, with NetworkManager, its Open vSwitch plugin and Open
-//! vSwitch; and for skopeo.
+//! vSwitch; for skopeo; and for the kernel of User-Mode Linux.
 //!
 //! Each is created once per user and recipe, beside the tools. That of nodes is a folder (for
-//! namespaces) and a disk image (for machines). Released Debian has neither NetworkManager with that
-//! plugin nor a skopeo that verifies transparency logs, hence the testing suite. Its packages change
-//! from day to day: a tree has those of the day on which it was created, and its package database
-//! lists them.
+//! namespaces) and a disk image (for machines). Released Debian has no NetworkManager with that
+//! plugin, no skopeo that verifies transparency logs, and no User-Mode Linux that runs processes
+//! under seccomp instead of ptrace, which starts programs four times as fast; hence the testing
+//! suite. Its packages change from day to day: a tree has those of the day on which it was created,
+//! and its package database lists them.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -36,6 +37,7 @@ const NODE_PACKAGES: [&str; 12] = [
 ];
 /// Only their files are unpacked: none of their services and scripts is run.
 const SKOPEO_PACKAGES: [&str; 1] = ["skopeo"];
+const UML_PACKAGES: [&str; 1] = ["user-mode-linux"];
 const OPTIONS: [&str; 9] = [
     "--quiet",
     "--variant=minbase",
@@ -60,16 +62,19 @@ pub const MINUTES: u32 = 2;
 pub enum Purpose {
     Node,
     Skopeo,
+    /// The kernel of User-Mode Linux, its modules, and the C library that it needs.
+    Uml,
 }
 
 impl Purpose {
-    pub const ALL: [Self; 2] = [Self::Node, Self::Skopeo];
+    pub const ALL: [Self; 3] = [Self::Node, Self::Skopeo, Self::Uml];
 
     /// The name in messages and folders.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Skopeo => "skopeo",
+            Self::Uml => "uml",
         }
     }
 
@@ -77,6 +82,7 @@ impl Purpose {
         match self {
             Self::Node => &NODE_PACKAGES,
             Self::Skopeo => &SKOPEO_PACKAGES,
+            Self::Uml => &UML_PACKAGES,
         }
     }
 
@@ -91,7 +97,9 @@ impl Purpose {
     fn options(self) -> Vec<&'static str> {
         match self {
             Self::Node => OPTIONS.to_vec(),
-            Self::Skopeo => [&["--variant=extract"], &OPTIONS[..1], &OPTIONS[2..]].concat(),
+            Self::Skopeo | Self::Uml => {
+                [&["--variant=extract"], &OPTIONS[..1], &OPTIONS[2..]].concat()
+            }
         }
     }
 }
@@ -136,6 +144,11 @@ impl Tree {
     /// The same for the tree of skopeo.
     pub fn of_skopeo() -> Result<Self, Error> {
         Self::find(&Cache::of_user()?, Purpose::Skopeo)
+    }
+
+    /// The same for the tree of User-Mode Linux.
+    pub fn of_uml() -> Result<Self, Error> {
+        Self::find(&Cache::of_user()?, Purpose::Uml)
     }
 
     /// The tree in `cache`.
@@ -184,7 +197,7 @@ impl Tree {
                 run("mke2fs", "e2fsprogs", &mut make_disk(&root, &attempt.disk()))?;
             }
             // A package of the base system, which is not unpacked, has these.
-            Purpose::Skopeo => {
+            Purpose::Skopeo | Purpose::Uml => {
                 for name in ["bin", "lib", "lib64", "sbin"] {
                     let link = root.join(name);
                     if !link.exists() {
@@ -249,9 +262,11 @@ mod tests {
     fn a_missing_tree_is_an_error_that_names_the_command_which_creates_it() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path(), None);
-        for (purpose, name) in
-            [(Purpose::Node, "node-tree-forky-"), (Purpose::Skopeo, "skopeo-tree-forky-")]
-        {
+        for (purpose, name) in [
+            (Purpose::Node, "node-tree-forky-"),
+            (Purpose::Skopeo, "skopeo-tree-forky-"),
+            (Purpose::Uml, "uml-tree-forky-"),
+        ] {
             let error = Tree::find(&cache, purpose).unwrap_err().to_string();
             assert!(error.contains("cargo xtask tools"), "{error}");
             assert!(error.contains(name), "{error}");

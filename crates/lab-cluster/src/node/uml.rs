@@ -2,6 +2,9 @@
 //! what the host's kernel may lack: the Open vSwitch datapath, bonds, VLANs. It can be started
 //! again from the same disk.
 //!
+//! The kernel is that of [`Tree::of_uml`]. It needs a newer C library than the host may have, so it
+//! runs in a mount namespace in which the libraries of that tree cover those of the host.
+//!
 //! It has two NICs, by default `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
 //! is 198.51.100.1/24, and 192.0.2.1/24 on VLAN 100; DHCP is served on both. The LAN takes jumbo
 //! frames, of 9216 bytes; the NICs have an MTU of 1500 until it is changed.
@@ -45,8 +48,10 @@ use uplink::Uplink;
 
 pub use switched_on::SwitchedOn;
 
-const PROGRAM: &str = "linux.uml";
-const MODULES: &str = "/usr/lib/uml/modules";
+/// In the tree of the kernel.
+const PROGRAM: &str = "usr/bin/linux.uml";
+const MODULES: &str = "usr/lib/uml/modules";
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const INIT: &str = include_str!("uml.sh");
 /// What scripts may call.
 const CALLS: &str = r#"source /host/.lab/daemons.sh
@@ -57,9 +62,12 @@ power_cut() {
   sleep 600
 }
 "#;
-/// Waits for the end of the pipe that only our process holds, then kills the whole machine, which
-/// is several processes. So it never outlives a test that was killed.
-const WATCHED: &str = r#"exec 3<&0
+/// Covers the host's libraries with those of the kernel's tree, whose root is `UMLTREE`. Then waits for
+/// the end of the pipe that only our process holds, and kills the whole machine, which is several
+/// processes. So it never outlives a test that was killed.
+const WATCHED: &str = r#"mount --bind "$UMLTREE/$UMLLIBRARIES" "/$UMLLIBRARIES" || exit 1
+unset UMLTREE UMLLIBRARIES
+exec 3<&0
 (read -r _ <&3; kill -9 -- -$$) 2>/dev/null &
 exec "$0" "$@" 3<&- </dev/null"#;
 /// How long one boot may take, scenario included, and one script on a machine that runs.
@@ -100,6 +108,7 @@ pub struct Uml {
     hostname: String,
     nics: [String; 2],
     tree: Tree,
+    kernel: Tree,
     folder: TempDir,
     share: PathBuf,
     uplink: Option<Uplink>,
@@ -108,17 +117,12 @@ pub struct Uml {
 impl Uml {
     /// A new machine, which never ran.
     pub fn new(options: &UmlOptions) -> Result<Self> {
-        ensure!(
-            test_tools::is_installed(PROGRAM) && Path::new(MODULES).is_dir(),
-            "a machine of User-Mode Linux cannot run here: there is no {PROGRAM} or no {MODULES}; \
-             `apt-get install user-mode-linux` brings them"
-        );
-        let tree = Tree::of_user()?;
+        let (tree, kernel) = (Tree::of_user()?, Tree::of_uml()?);
         let folder = TempDir::new().context("making a folder for a machine")?;
         let share = folder.path().join("share");
         let uplink = options.uplink.as_ref().map(Uplink::plug).transpose()?;
         let (hostname, nics) = (options.hostname.clone(), options.nics.clone());
-        let uml = Self { hostname, nics, tree, folder, share, uplink };
+        let uml = Self { hostname, nics, tree, kernel, folder, share, uplink };
         ensure!(
             !uml.share.to_string_lossy().contains(char::is_whitespace),
             "{} has a blank in its name, which a kernel's command line cannot hold; set TMPDIR",
@@ -208,21 +212,31 @@ impl Uml {
     fn start(&self) -> Result<Machine> {
         let kernel = File::create(self.ours("log/kernel.log")).context("creating a log")?;
         let work = self.folder.path();
+        let system = self.kernel.root();
         let mut command = match &self.uplink {
-            Some(uplink) => uplink.command("/bin/sh"),
-            None => Command::new("/bin/sh"),
+            Some(uplink) => uplink.command("unshare"),
+            None => Command::new("unshare"),
         };
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
         let child = command
-            .args(["-c", WATCHED, PROGRAM, "mem=512M", "quiet"])
+            .args(["--mount", "--propagation", "private", "--", "/bin/sh", "-c", WATCHED])
+            .arg(system.join(PROGRAM))
+            // Where seccomp is not available, the kernel falls back to ptrace.
+            .args(["mem=512M", "quiet", "seccomp=auto"])
             .arg(format!("ubd0={},{}", work.join("disk").display(), self.tree.disk().display()))
             .args(["root=/dev/ubda", "rw", "rootfstype=ext4", "con=null", "con0=null,fd:2"])
             .arg(format!("uml_dir={}", work.display()))
             .args(["umid=machine", &format!("UMLNAME={}", self.hostname)])
-            .args([format!("UMLMODULES={MODULES}"), format!("UMLNICS={}", self.nics.join(","))])
+            .arg(format!("UMLMODULES={}", system.join(MODULES).display()))
+            .arg(format!("UMLNICS={}", self.nics.join(",")))
             .args(self.uplink.iter().flat_map(Uplink::arguments))
             .args(["init=/bin/sh", "--", "-c", &loader(&self.share)])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/usr/sbin")
+            .env("UMLTREE", &system)
+            .env("UMLLIBRARIES", LIBRARIES)
             .stdin(Stdio::piped())
             .stdout(kernel.try_clone().context("creating a log")?)
             .stderr(kernel)
@@ -246,10 +260,9 @@ impl Uml {
 /// command line is split at blanks, so the shell has to put them in.
 fn loader(share: &Path) -> String {
     let share = share.display();
-    let mount = |option| format!("mount -t hostfs none /host -o {option}{share}");
-    // Newer kernels require the word, older ones do not support it.
-    let script =
-        format!("mkdir -p /host;{}||{};exec bash /host/.lab/init", mount(""), mount("hostfs="));
+    let script = format!(
+        "mkdir -p /host;mount -t hostfs none /host -o hostfs={share};exec bash /host/.lab/init"
+    );
     script.replace(' ', "${IFS}")
 }
 

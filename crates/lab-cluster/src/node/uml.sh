@@ -1,5 +1,5 @@
 # Process 1 of a User-Mode Linux machine. /host is a folder of the host, /host/.lab is ours.
-# Environment: UMLNAME, UMLMODULES, UMLNICS, and UMLUPLINK if there is a NIC to the host.
+# Environment: UMLNAME, UMLMODULES, UMLNICS, and UMLUPLINK and UMLUPLINKMAC if there is a NIC to the host.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 exec < /dev/null > /host/.lab/console 2>&1
 
@@ -18,9 +18,7 @@ mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/shm /dev/pts /usr/lib/modules /log
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs tmpfs /tmp
-# Newer kernels want the word, older ones do not know it.
-mount -t hostfs none /usr/lib/modules -o "$UMLMODULES" 2> /dev/null ||
-  mount -t hostfs none /usr/lib/modules -o "hostfs=$UMLMODULES" || fail "no kernel modules"
+mount -t hostfs none /usr/lib/modules -o "hostfs=$UMLMODULES" || fail "no kernel modules"
 mount --bind /host/.lab/log /log
 modprobe bonding max_bonds=0 || fail "no module bonding"
 for module in openvswitch 8021q veth tun bridge vrf; do
@@ -33,7 +31,20 @@ if [ ! -e /etc/.lab-started ]; then
 fi
 hostname "$UMLNAME"
 ip link set lo up
-[ -z "$UMLUPLINK" ] || ip link set eth0 name "$UMLUPLINK" || fail "no NIC to the host"
+# The driver of vec0 ends the kernel when a program reads the sizes of the NIC's rings, which nmstate
+# does. So vec0 is in a network namespace of its own, bridged to the NIC that programs see.
+connect_to_host() {
+  ip netns add uplink &&
+    ip link set vec0 netns uplink &&
+    ip -n uplink link add br0 type bridge &&
+    ip -n uplink link set br0 up &&
+    ip -n uplink link set vec0 master br0 up &&
+    ip link add "$UMLUPLINK" address "$UMLUPLINKMAC" type veth peer name port netns uplink &&
+    ethtool -K "$UMLUPLINK" tx off > /dev/null &&
+    ip netns exec uplink ethtool -K port tx off > /dev/null &&
+    ip -n uplink link set port master br0 up
+}
+[ -z "$UMLUPLINK" ] || connect_to_host || fail "no NIC to the host"
 
 # The LAN: a bridge with a router's address, DHCP, and a VLAN with the same.
 lan() { ip netns exec lan "$@"; }

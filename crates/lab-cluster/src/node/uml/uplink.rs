@@ -28,10 +28,13 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// The kernel parameter for the NIC. The newer driver, `vec0`, ends the kernel when
-    /// a program reads the sizes of the NIC's rings, which nmstate does.
-    pub(super) fn arguments(&self) -> [String; 2] {
-        [format!("eth0=tuntap,{},{}", self.port, self.mac), "UMLUPLINK=mgmt0".to_owned()]
+    /// The kernel parameter for the connection, and the NIC that the machine's first process creates.
+    pub(super) fn arguments(&self) -> [String; 3] {
+        [
+            format!("vec0:transport=tap,ifname={}", self.port),
+            "UMLUPLINK=mgmt0".to_owned(),
+            format!("UMLUPLINKMAC={}", self.mac),
+        ]
     }
 
     /// A program that runs in the LAN, where the other end of the wire is, with the files of the
