@@ -237,7 +237,10 @@ impl<'a> Section<'a> {
         key: &'static str,
         read: impl FnMut(LocatedValue<'a>) -> Option<T>,
     ) -> Vec<T> {
-        self.items(key).into_iter().filter_map(read).collect()
+        let mut list: Vec<T> = self.items(key).into_iter().filter_map(read).collect();
+        // Kept for the whole run, and may have thousands of items.
+        list.shrink_to_fit();
+        list
     }
 
     /// A key that is known, but not valid here; `instead` states what to do.

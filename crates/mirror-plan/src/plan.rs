@@ -189,7 +189,8 @@ pub fn plan(
     found: impl IntoIterator<Item = Found>,
     held: &impl Held,
 ) -> Plan {
-    let mut images = Vec::new();
+    let found = found.into_iter();
+    let mut images = Vec::with_capacity(found.size_hint().0);
     let mut blobs = BlobTable::default();
     for Found { wanted, destination, tree } in found {
         let action = action(&wanted.origin, &destination, &tree, held);

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use mirror_plan::{ConfigurationRun, MirroredImage, Plan, PlannedImage};
+use oci::RegistryHost;
+use registry::Traffic;
 use workspace::redact_urls;
 
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::modes::push::{Delivered, Part, Route};
+use crate::modes::push::{Delivered, Part};
 use crate::plan::stored_plan::StoredText;
 use crate::record::generated_files;
 use crate::record::pushed_log::Pushed;
@@ -16,49 +18,54 @@ use crate::report::{ImageLine, Outcome};
 use crate::results::{Results, reference};
 use crate::transfer::execute::Executed;
 
+/// The target of a run that ends. It does not hold the content of the run, which may be large.
+pub(crate) struct PushedTo<'a> {
+    pub(crate) registry: &'a RegistryHost,
+    pub(crate) traffic: Traffic,
+}
+
 /// Adds what a dry run would do, and writes its files.
 pub(crate) fn conclude_dry_run(
     context: &Context,
-    route: &Route<'_>,
+    pushed_to: &PushedTo<'_>,
     (plan, stored): (&Plan, Option<&StoredText>),
     sections: &Sections,
     results: &mut Results,
 ) {
-    results.add_images(plan, &Outcome::planned(plan), |image| at(route, image).to_string());
+    results.add_images(plan, &Outcome::planned(plan), |image| at(pushed_to, image).to_string());
     let mirrored: Vec<MirroredImage> =
-        plan.images.iter().map(|image| mirrored(route, image)).collect();
+        plan.images.iter().map(|image| mirrored(pushed_to, image)).collect();
     let resources = generated_files::resources(context, &mirrored, sections);
     let lost = &results.issues.lost;
     let files = resources.and_then(|resources| {
         generated_files::write_dry_run(context, (plan, stored), lost, Some(resources))
     });
     results.add_files(files);
-    results.requests.retries = route.client.traffic().retries;
+    results.requests.retries = pushed_to.traffic.retries;
 }
 
 /// Adds what was pushed, and writes cluster resources for everything selected that the target
 /// holds, whether or not this run copied it.
 pub(crate) fn conclude(
     context: &Context,
-    route: &Route<'_>,
+    pushed_to: &PushedTo<'_>,
     delivered: Delivered,
     sections: &mut Sections,
     results: &mut Results,
 ) {
-    let traffic = route.client.traffic();
-    results.requests.destination = traffic.requests;
-    results.requests.retries += traffic.retries;
+    results.requests.destination = pushed_to.traffic.requests;
+    results.requests.retries += pushed_to.traffic.retries;
     results.moved += delivered.moved;
     results.issues.extend(delivered.issues);
     let parts = delivered.parts;
     // Before the lines of the report are made: the record of a target may be large.
-    record_selection(context, route, &parts, sections, results, delivered.executed);
+    record_selection(context, pushed_to, &parts, sections, results, delivered.executed);
     results.needs = std::mem::take(&mut sections.catalogs.needs);
     if delivered.executed == Executed::Interrupted {
         results.is_interrupted = true;
     } else {
         let held: Vec<MirroredImage> =
-            parts.iter().flat_map(|part| held_images(route, part)).collect();
+            parts.iter().flat_map(|part| held_images(pushed_to, part)).collect();
         if !held.is_empty() {
             results.add_files(generated_files::write_resources(context, &held, sections));
         }
@@ -70,7 +77,8 @@ pub(crate) fn conclude(
                 continue;
             }
             let outcome = part.outcomes[index].clone();
-            let mut line = ImageLine::of(&part.plan, image, at(route, image).to_string(), outcome);
+            let mut line =
+                ImageLine::of(&part.plan, image, at(pushed_to, image).to_string(), outcome);
             line.notes = part.notes.get(&index).cloned().unwrap_or_default();
             results.images.push(line);
         }
@@ -78,7 +86,7 @@ pub(crate) fn conclude(
 }
 
 /// The images of a part that the target holds.
-fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = MirroredImage> {
+fn held_images(pushed_to: &PushedTo<'_>, part: &Part) -> impl Iterator<Item = MirroredImage> {
     let images = part.plan.images.iter().zip(&part.outcomes).enumerate();
     let is_held = |index: &usize, outcome: &Outcome| {
         let is_there = matches!(outcome, Outcome::Present | Outcome::Copied);
@@ -86,29 +94,33 @@ fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = MirroredI
     };
     images
         .filter(move |(index, (_, outcome))| is_held(index, outcome))
-        .map(|(_, (image, _))| mirrored(route, image))
+        .map(|(_, (image, _))| mirrored(pushed_to, image))
 }
 
-fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {
-    image.destination.at(&route.place.registry)
+fn at(pushed_to: &PushedTo<'_>, image: &PlannedImage) -> oci::ImageRef {
+    image.destination.at(pushed_to.registry)
 }
 
-fn mirrored(route: &Route<'_>, image: &PlannedImage) -> MirroredImage {
-    MirroredImage { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
+fn mirrored(pushed_to: &PushedTo<'_>, image: &PlannedImage) -> MirroredImage {
+    MirroredImage {
+        kind: image.kind,
+        origin: image.origin.clone(),
+        destination: at(pushed_to, image),
+    }
 }
 
 /// Records which images the configuration of this run uses, and what catalogs offer: a deletion
 /// keeps what is in use.
 fn record_selection(
     context: &Context,
-    route: &Route<'_>,
+    pushed_to: &PushedTo<'_>,
     parts: &[Part],
     sections: &Sections,
     results: &Results,
     executed: Executed,
 ) {
     let Some(run) = context.run() else { return };
-    let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
+    let mut pushed = Pushed::open(&context.workspace, pushed_to.registry);
     let mut selected = BTreeMap::new();
     let mut offered = BTreeMap::new();
     for part in parts {

@@ -10,7 +10,7 @@ use workspace::Holdings;
 
 use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
-use crate::conclude::{conclude, conclude_dry_run};
+use crate::conclude::{PushedTo, conclude, conclude_dry_run};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Gathered;
@@ -73,7 +73,13 @@ pub(crate) async fn disk_to_mirror(
     results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
+        conclude_dry_run(
+            context,
+            &route.pushed_to(),
+            (&bound.plan, stored.as_ref()),
+            &sections,
+            results,
+        );
         return Ok(());
     }
     let mut inspected = match inspect(context, &route, &bound).await {
@@ -100,7 +106,10 @@ pub(crate) async fn disk_to_mirror(
         lost: references(&results.issues.lost),
     };
     let delivered = deliver(context, &route, bound, &inspected, publishing, |_, _| {}).await;
-    conclude(context, &route, delivered, &mut sections, results);
+    // The list of what the archives have is not needed while records and the report are written.
+    let pushed_to = PushedTo { registry: &target.registry, traffic: client.traffic() };
+    drop((route, inspected, holdings));
+    conclude(context, &pushed_to, delivered, &mut sections, results);
     results.requests.destination += by_shards.destination;
     results.requests.retries += by_shards.retries;
     Ok(())

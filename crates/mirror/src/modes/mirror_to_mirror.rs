@@ -62,7 +62,13 @@ pub(crate) async fn mirror_to_mirror(
     let stored = context.planned(&bound.plan, &sections, &results.issues);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
+        conclude_dry_run(
+            context,
+            &route.pushed_to(),
+            (&bound.plan, stored.as_ref()),
+            &sections,
+            results,
+        );
     } else {
         let digests = digests(&bound.plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -96,7 +102,7 @@ pub(crate) async fn mirror_to_mirror(
             context.stage("copying");
         }
         let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;
-        conclude(context, &route, delivered, &mut sections, results);
+        conclude(context, &route.pushed_to(), delivered, &mut sections, results);
     }
     results.requests.source = source.traffic().requests + by_shards.source;
     results.requests.destination += by_shards.destination;

@@ -18,6 +18,7 @@ use workspace::Holdings;
 use crate::collect::catalogs::Incomplete;
 use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
+use crate::conclude::PushedTo;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::fault::EngineError;
@@ -50,6 +51,13 @@ pub(crate) struct Route<'a> {
     /// Manifests are read from here; blobs too, on the disconnected side.
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) supplies: Supplies,
+}
+
+impl Route<'_> {
+    /// What remains of it when the run ends.
+    pub(crate) fn pushed_to(&self) -> PushedTo<'_> {
+        PushedTo { registry: &self.place.registry, traffic: self.client.traffic() }
+    }
 }
 
 /// Requests what the target holds, as far as it is not in `heads`, and plans the rest.

@@ -210,7 +210,7 @@ fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String
 pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
     let shared = SharedNames::of(plan);
     let images = plan.images.iter().zip(outcomes);
-    images
+    let mut arrived: Vec<ImageRecord> = images
         .filter(|(_, outcome)| matches!(outcome, Outcome::Copied | Outcome::Present))
         .map(|(image, _)| ImageRecord {
             origin: image.origin.clone(),
@@ -220,7 +220,9 @@ pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> V
             attachments_unknown: context.settings.attachments == Attachments::Remove,
             names: shared.names(image),
         })
-        .collect()
+        .collect();
+    arrived.shrink_to_fit();
+    arrived
 }
 
 /// What an archive of these images is planned from.

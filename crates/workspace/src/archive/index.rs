@@ -201,7 +201,13 @@ impl Index {
 
     /// The pieces in every chunk of this run, in the order of their positions.
     pub(crate) fn own_pieces(&self) -> BTreeMap<u32, Vec<PlacedPiece>> {
-        let mut pieces: BTreeMap<u32, Vec<PlacedPiece>> = BTreeMap::new();
+        // Counted first: lists that grow would be half empty, and copied while they are.
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for part in self.own_blobs().flat_map(|blob| &blob.parts) {
+            *counts.entry(part.chunk).or_default() += 1;
+        }
+        let mut pieces: BTreeMap<u32, Vec<PlacedPiece>> =
+            counts.into_iter().map(|(chunk, count)| (chunk, Vec::with_capacity(count))).collect();
         for blob in self.own_blobs() {
             let several = blob.parts.len() > 1;
             let mut from = 0;

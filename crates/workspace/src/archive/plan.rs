@@ -55,6 +55,9 @@ pub(crate) fn fill(blobs: &[BlobRef], room: Room) -> Result<Vec<PlannedChunk>, N
     for blob in blobs {
         place(blob, capacity, &mut chunks);
     }
+    for chunk in &mut chunks {
+        chunk.pieces.shrink_to_fit();
+    }
     Ok(chunks)
 }
 

@@ -300,7 +300,8 @@ impl Draft<'_> {
         images: Vec<ImageRecord>,
     ) -> Result<Index, ArchiveError> {
         let request = self.request;
-        let mut parts: Vec<(Digest, Part)> = Vec::new();
+        let count = planned.iter().map(|chunk| chunk.pieces.len()).sum();
+        let mut parts: Vec<(Digest, Part)> = Vec::with_capacity(count);
         let mut chunks = Vec::with_capacity(planned.len());
         for (position, chunk) in planned.iter().enumerate() {
             let number = u32::try_from(position).ok().and_then(|n| first.checked_add(n));
@@ -330,6 +331,7 @@ impl Draft<'_> {
             };
             blobs.push(BlobEntry { digest: *digest, size: *size, parts });
         }
+        drop(parts);
         chunks.extend(earlier.into_iter().filter_map(|number| self.delivered.chunk(number)));
         chunks.sort_by_key(|chunk| chunk.number);
         let mut index = Index {
