@@ -124,6 +124,21 @@ pub struct Failure {
 }
 
 /// The conditions of an enactment.
+    /// Whether only the API server did not respond: it may have been down itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible_outage: Option<bool>,
+}
+
+/// A part of a desired state that does not stop the policy, and may not be what its author expects.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Warning {
+    /// Where it is in the desired state of the policy, such as `interfaces[0].ipv6.address[1]`.
+    pub path: String,
+    /// The effect.
+    pub reason: String,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EnactmentConditionType {
     Available,

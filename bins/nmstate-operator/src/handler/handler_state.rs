@@ -13,6 +13,7 @@ use nmstate_api::{EnactmentConditionType, IntOrText, NetworkDocument, NodeName, 
 use node_policy::drift::Corrections;
 use node_policy::secrets::Secrets;
 use node_policy::{
+use node_policy::second_chance::Failed;
     Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, second_chance, terms,
 };
 
@@ -49,6 +50,8 @@ pub(super) struct Memory {
     /// Attempts to revert it after it was deleted.
     pub(super) reverts: u32,
     /// Since when it waits to be reverted here.
+    /// Attempts during which the API server was down. They are not counted against the change.
+    pub(super) outages: u32,
     pub(super) revert_since: Option<Instant>,
     /// `maxUnavailable` of the policy.
     pub(super) limit: Option<IntOrText>,
@@ -123,6 +126,16 @@ impl Memory {
         &self,
         phase: Phase,
         message: &str,
+    /// Counts an attempt. Returns its number, from one, among those of its kind.
+    pub(super) fn count(&mut self, attempt: &Attempt) -> u32 {
+        let counter = match attempt.is_api_down() {
+            true => &mut self.outages,
+            false => &mut self.attempts,
+        };
+        *counter = counter.saturating_add(1);
+        *counter
+    }
+
         failure: Option<nmstate_api::Failure>,
     ) -> StatusUpdate {
         let evaluated = self.evaluation.as_ref();
@@ -202,7 +215,7 @@ impl HandlerState {
         all.chain(self.next_retry()).min()
     }
 
-    /// When a failed policy is retried because the node changed.
+    /// When a failed policy is retried: because the node changed, or the API server may have been down.
     fn retry_at(&self, policy: &str) -> Option<Timestamp> {
         let reported = self.view.reported(policy)?;
         if Phase::of(&reported.conditions) != Phase::Failed {
@@ -212,7 +225,13 @@ impl HandlerState {
         let failed = failing.last_heartbeat_time.as_ref()?.0;
         let attempts = reported.retry_count.values().max().copied().unwrap_or(1);
         let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
-        second_chance::retry_at(attempts, failed, self.node_changed)
+        let failure = reported.failure.as_ref();
+        let failed = Failed {
+            attempts,
+            at: failed,
+            is_possible_outage: failure.is_some_and(|it| it.possible_outage == Some(true)),
+        };
+        second_chance::retry_at(failed, self.node_changed)
     }
 
     fn next_retry(&self) -> Option<Instant> {

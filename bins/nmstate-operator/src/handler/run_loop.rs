@@ -514,8 +514,8 @@ impl<M: Machine> Handler<M> {
     ) -> Result<()> {
         let attempt = attempt.without(&handler.secrets(policy));
         let memory = handler.memory.entry(policy.to_owned()).or_default();
-        memory.attempts += 1;
-        let verdict = attempt.judge(memory.attempts);
+        let number = memory.count(&attempt);
+        let verdict = attempt.judge(number);
         let mut reasons = Vec::new();
         if attempt.rolled_back().is_some() && !memory.is_rollback_reported {
             memory.is_rollback_reported = true;
