@@ -71,6 +71,9 @@ pub struct EnactmentStatus {
     /// The failure, in a form that programs can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Parts of the desired state that have no effect on this node, or not the expected one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// What the policy's annotations asked of the attempts that failed. Others are tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_with: Option<String>,
@@ -121,9 +124,6 @@ pub struct Failure {
     /// The rule that was broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-}
-
-/// The conditions of an enactment.
     /// Whether only the API server did not respond: it may have been down itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub possible_outage: Option<bool>,
@@ -139,6 +139,9 @@ pub struct Warning {
     pub path: String,
     /// The effect.
     pub reason: String,
+}
+
+/// The conditions of an enactment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EnactmentConditionType {
     Available,

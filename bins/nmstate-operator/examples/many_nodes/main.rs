@@ -172,6 +172,7 @@ fn start_handlers(
                         };
                         let client = match counted {
                             Some(traffic) => traffic::client(config.clone(), traffic)?,
+                            namespace: nmstate_deployment::names::NAMESPACE.to_owned(),
                             None => kube::Client::try_from(config.clone())?,
                         };
                         Box::pin(handler.run(client, &stop)).await
