@@ -87,32 +87,44 @@ fn of_nmstate(desired: &NetworkDocument, message: &str) -> Option<Warning> {
     if message.starts_with("Ignoring IPv6 link local address") {
         return None;
     }
-    let warning = |path: String| Some(Warning { path, reason: message.to_owned() });
-    let is_about = |section: &str| desired.0.contains_key(section);
+    Some(Warning { path: path(desired, message)?, reason: message.to_owned() })
+}
+
+/// The part of a desired state that a message of nmstate is about: it names the interface in some
+/// messages, and quotes the setting in others. None if neither is in the desired state.
+pub fn path(desired: &NetworkDocument, message: &str) -> Option<String> {
+    let section =
+        |section: &str| desired.0.contains_key(section).then(|| format!("{section}.config"));
     if message.starts_with("Route rule") || message.contains("route rule") {
-        return is_about("route-rules").then(|| warning("route-rules.config".into())).flatten();
+        return section("route-rules");
     }
     if message.starts_with("Route ") {
-        return is_about("routes").then(|| warning("routes.config".into())).flatten();
+        return section("routes");
     }
     let interfaces = desired.0.get("interfaces").and_then(Value::as_array)?;
-    let words: BTreeSet<&str> = message.split(|it: char| !is_of_name(it)).collect();
+    let words: BTreeSet<&str> =
+        message.split(|it: char| !is_of_name(it)).map(|word| word.trim_end_matches('.')).collect();
     let is_named = |interface: &Value| {
         interface.get("name").and_then(Value::as_str).is_some_and(|name| words.contains(name))
     };
-    // nmstate names the interface in some messages, and quotes the setting in the others.
-    let named = interfaces.iter().position(is_named);
-    if let Some(index) = named {
-        return warning(format!("interfaces[{index}]"));
+    if let Some(index) = interfaces.iter().position(is_named) {
+        return Some(format!("interfaces[{index}]"));
     }
     let setting = message.split('`').nth(1).and_then(|it| it.split(':').next())?;
     let families = interfaces.iter().enumerate().flat_map(|(index, interface)| {
         ["ipv4", "ipv6"].map(|family| (index, family, interface.get(family)))
     });
     let has_it = |it: &Option<&Value>| it.is_some_and(|ip| ip.get(setting).is_some());
-    let mut places = families.filter(|(_, _, ip)| has_it(ip));
-    let (index, family, _) = places.next()?;
-    warning(format!("interfaces[{index}].{family}.{setting}"))
+    let (index, family, _) = { families }.find(|(_, _, ip)| has_it(ip))?;
+    Some(format!("interfaces[{index}].{family}.{setting}"))
+}
+
+/// An error with the part of the desired state that it is about, if that is known.
+pub fn located(desired: &NetworkDocument, message: &str) -> String {
+    match path(desired, message) {
+        Some(path) => format!("{path}: {message}"),
+        None => message.to_owned(),
+    }
 }
 
 /// Whether a character may be part of the name of an interface.
@@ -253,6 +265,19 @@ routes: {config: [{destination: 192.0.2.7/24, next-hop-interface: eth1}]}
         let [warning] = &warnings[..] else { panic!("{messages:?}") };
         assert_eq!(warning.path, "interfaces[0]");
         assert!(warning.reason.contains("absent interface"), "{}", warning.reason);
+    }
+
+    #[test]
+    fn an_error_has_the_path_in_the_policy() {
+        let desired: NetworkDocument = serde_saphyr::from_str(
+            "interfaces: [{name: eth1, type: ethernet}, {name: bond0, type: bond}]",
+        )
+        .unwrap();
+        let of = |message: &str| located(&desired, message);
+        let message = "Bond mode is mandatory for new bond interface: bond0";
+        assert_eq!(of(message), format!("interfaces[1]: {message}"));
+        assert_eq!(of("Unknown port of eth1."), "interfaces[0]: Unknown port of eth1.");
+        assert_eq!(of("no such file"), "no such file");
     }
 
     #[test]

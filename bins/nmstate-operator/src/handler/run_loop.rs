@@ -294,9 +294,10 @@ impl<M: Machine> Handler<M> {
                 nmstate_messages::collect(|| rendering::differs(&rendered.desired, &current));
             messages.extend(more);
             let secrets = Secrets::of(&spec.desired_state);
-            let warnings = rendering::filled(&spec, memory.options.values.as_ref())
-                .map(|desired| warnings::with_messages(&desired, &messages))
-                .unwrap_or_default();
+            let desired = rendering::filled(&spec, memory.options.values.as_ref());
+            let desired = desired.unwrap_or_default();
+            let compared = compared.map_err(|why| warnings::located(&desired, &why));
+            let warnings = warnings::with_messages(&desired, &messages);
             let warnings = warnings
                 .into_iter()
                 .map(|it| Warning { reason: secrets.hide(it.reason), path: it.path });

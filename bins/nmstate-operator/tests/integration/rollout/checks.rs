@@ -12,6 +12,8 @@ pub(crate) fn one_node_refuses(bench: &mut Bench) {
     for node in NODES {
         let refused = bench.wait_for_phase(node, "impossible", Phase::Failed);
         assert_eq!(refused.status()["failure"]["kind"], "Invalid", "{}", refused.status());
+        let message = refused.message("Failing");
+        assert!(message.contains("cannot be made so: interfaces[0]: "), "{message}");
     }
     assert!(bench.policy("impossible").status()["slots"].is_null());
 
