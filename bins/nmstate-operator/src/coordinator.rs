@@ -4,6 +4,7 @@
 mod announcement;
 mod assignments;
 mod features;
+mod reverts;
 mod run_loop;
 mod view;
 

@@ -49,6 +49,14 @@ pub(crate) struct Arguments {
     /// Node of this handler
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: NodeName,
+    /// Namespace of the coordinator
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "POD_NAMESPACE",
+        default_value = "openshift-nmstate-operator"
+    )]
+    namespace: String,
     /// Lock file that prevents two handlers on one node; the change in progress is recorded beside it
     #[arg(
         long,
@@ -126,6 +134,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let handler = Handler {
             node: arguments.node_name.clone(),
+            namespace: arguments.namespace.clone(),
             machine,
             service: Arc::clone(&service),
             metrics,

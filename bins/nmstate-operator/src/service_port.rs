@@ -27,6 +27,10 @@ impl ServiceState {
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
 }
 
 /// Serves `/healthz` and `/readyz` for as long as it is awaited.
@@ -57,7 +61,7 @@ pub async fn serve(address: SocketAddr, service: Arc<ServiceState>) -> Result<In
 fn answer<B>(request: &Request<B>, service: &ServiceState) -> Response<Full<Bytes>> {
     let (code, text) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok\n"),
-        (&Method::GET | &Method::HEAD, "/readyz") => match service.ready.load(Ordering::Relaxed) {
+        (&Method::GET | &Method::HEAD, "/readyz") => match service.is_ready() {
             true => (StatusCode::OK, "ok\n"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready yet\n"),
         },

@@ -247,7 +247,7 @@ fn not_restored(entry: &Entry) -> Option<Diagnosis> {
     let problem = restored.and_then(|restored| restored.problem.as_ref());
     let outcome = match &entry.outcome {
         Some(Outcome::RolledBack {
-            recovery: Recovery::Differs { message } | Recovery::Pending { message },
+            recovery: Recovery::Differs { message, .. } | Recovery::Pending { message },
             ..
         }) => Some(message),
         _ => None,

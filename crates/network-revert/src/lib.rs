@@ -12,6 +12,7 @@ use nmstate::{Interface, InterfaceType, Interfaces, NetworkState, NmstateError};
 /// # Errors
 ///
 /// Those of nmstate, if the change does not fit the state.
+#[allow(clippy::disallowed_methods, reason = "its only use; the result is completed here")]
 pub fn revert(desired: &NetworkState, before: &NetworkState) -> Result<NetworkState, NmstateError> {
     let mut revert = desired.generate_revert(before)?;
     let mut interfaces = Interfaces::default();

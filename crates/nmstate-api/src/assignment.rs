@@ -31,6 +31,9 @@ pub struct Assignment {
     /// Identifies the slot that was given to the node last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<i64>,
+    /// Identifies the slot by which the node may revert a policy of this name that was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revert: Option<i64>,
     /// What the policy is completed with on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<NodeValues>,
@@ -71,7 +74,8 @@ impl<'a> PolicyNews<'a> {
 
     /// What one node is told.
     pub fn for_node(&self, node: &str, values: Option<NodeValues>) -> Assignment {
-        Assignment { version: self.version.clone(), slot: self.slots.get(node).copied(), values }
+        let slot = self.slots.get(node).copied();
+        Assignment { version: self.version.clone(), slot, revert: None, values }
     }
 }
 
@@ -82,6 +86,7 @@ impl Assignment {
         self.version != wanted.version
             || self.values != wanted.values
             || (wanted.slot.is_some() && self.slot != wanted.slot)
+            || (wanted.revert.is_some() && self.revert != wanted.revert)
     }
 }
 
@@ -97,6 +102,12 @@ impl Assignments {
 
     pub fn insert(&mut self, policy: &str, assignment: Assignment) {
         self.0.insert(policy.to_owned(), assignment);
+    }
+
+    /// The node may revert the deleted policy of this name. There may be another policy of the same
+    /// name already.
+    pub fn set_revert(&mut self, policy: &str, slot: i64) {
+        self.0.entry(policy.to_owned()).or_default().revert = Some(slot);
     }
 
     pub fn get(&self, policy: &str) -> Option<&Assignment> {
@@ -172,6 +183,17 @@ mod tests {
         assert!(before.tell(&told(&policy())));
         assert!(!before.tell(&Assignments::default()), "the policy is gone");
         assert!(!Assignments::default().tell(&before));
+    }
+
+    #[test]
+    fn a_slot_to_revert_a_deleted_policy_is_news_until_it_is_told() {
+        let mut wanted = told(&policy());
+        wanted.set_revert("p", 7);
+        wanted.set_revert("q", 8);
+        let before = told(&policy());
+        assert!(!before.tell(&wanted));
+        assert!(wanted.tell(&wanted.clone()));
+        assert_eq!(wanted.get("q").unwrap().version, "");
     }
 
     #[test]

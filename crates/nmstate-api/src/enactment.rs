@@ -71,6 +71,9 @@ pub struct EnactmentStatus {
     /// The failure, in a form that programs can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Parts of the desired state that have no effect on this node, or not the expected one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// What the policy's annotations asked of the attempts that failed. Others are tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_with: Option<String>,
@@ -121,6 +124,21 @@ pub struct Failure {
     /// The rule that was broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Whether only the API server did not respond: it may have been down itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible_outage: Option<bool>,
+}
+
+/// A part of a desired state that does not stop the policy, and may not be what its author expects.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Warning {
+    /// Where it is in the desired state of the policy, such as `interfaces[0].ipv6.address[1]`.
+    pub path: String,
+    /// The effect.
+    pub reason: String,
 }
 
 /// The conditions of an enactment.

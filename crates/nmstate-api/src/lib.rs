@@ -39,6 +39,7 @@ mod node_state;
 pub mod node_values;
 mod object;
 mod policy;
+mod revert_slots;
 mod schema;
 mod stored_policy;
 
@@ -46,7 +47,7 @@ pub use assignment::{ASSIGNED_POLICIES, Assignment, Assignments, PolicyNews};
 pub use condition::{Condition, ConditionStatus};
 pub use enactment::{
     CapturedState, EnactmentConditionType, EnactmentReason, EnactmentStatus, Failure, MetaInfo,
-    NodeNetworkConfigurationEnactment,
+    NodeNetworkConfigurationEnactment, Warning,
 };
 pub use fingerprint::fingerprint;
 pub use name::{EnactmentName, NameError, NodeName, PolicyName};
@@ -62,6 +63,7 @@ pub use policy::{
     IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
     PolicyStatus, Slot,
 };
+pub use revert_slots::{REVERT_GENERATION, REVERT_SLOTS, REVERTS, RevertSlots};
 pub use stored_policy::{StoredPolicy, Unreadable};
 
 /// The API group of all four kinds.

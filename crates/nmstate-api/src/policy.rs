@@ -175,9 +175,12 @@ pub enum PolicyConditionType {
     Degraded,
     Progressing,
     Ignored,
+    /// Ours, beside the others: parts of the desired state have no effect. Absent if there are none.
+    Warning,
 }
 
 impl PolicyConditionType {
+    /// Those that every policy has.
     pub const ALL: [Self; 4] = [Self::Available, Self::Degraded, Self::Progressing, Self::Ignored];
 }
 
@@ -188,6 +191,7 @@ impl From<PolicyConditionType> for &'static str {
             PolicyConditionType::Degraded => "Degraded",
             PolicyConditionType::Progressing => "Progressing",
             PolicyConditionType::Ignored => "Ignored",
+            PolicyConditionType::Warning => "Warning",
         }
     }
 }
@@ -210,6 +214,8 @@ pub enum PolicyReason {
     /// Ours: values of nodes are missing, unreadable, or give two nodes the same address, so no
     /// node is changed.
     InvalidNodeValues,
+    /// Ours, of the condition Warning.
+    PartsWithoutEffect,
 }
 
 impl From<PolicyReason> for &'static str {
@@ -224,6 +230,7 @@ impl From<PolicyReason> for &'static str {
             PolicyReason::UnreadableSpec => "UnreadableSpec",
             PolicyReason::InvalidName => "InvalidName",
             PolicyReason::InvalidNodeValues => "InvalidNodeValues",
+            PolicyReason::PartsWithoutEffect => "PartsWithoutEffect",
         }
     }
 }

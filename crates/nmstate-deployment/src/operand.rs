@@ -129,11 +129,13 @@ pub fn everything(is_hosted: bool) -> Vec<Value> {
 }
 
 /// What the coordinator creates for itself, and leaves behind when it is removed.
-pub fn lease() -> Value {
-    json!({
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE },
+pub fn leases() -> [Value; 2] {
+    [COORDINATOR, nmstate_api::REVERTS].map(|name| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": name, "namespace": NAMESPACE },
+        })
     })
 }
 

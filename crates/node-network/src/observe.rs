@@ -36,6 +36,11 @@ impl Observation {
             && self.probes.iter().all(|check| check.holds)
     }
 
+    /// The ids of the checks that failed. None if the network could not be read.
+    pub fn failed_checks(&self) -> Vec<String> {
+        self.probes.iter().filter(|check| !check.holds).map(|check| check.id.clone()).collect()
+    }
+
     /// What is not as expected, in one line.
     pub fn failures(&self) -> Message {
         let unread = self.unread.as_ref().map(|why| format!("reading the network state: {why}"));

@@ -43,7 +43,12 @@ pub enum Recovery {
     /// What worked before the change works again.
     Works,
     /// It was rolled back, but something that worked before does not.
-    Differs { message: Message },
+    Differs {
+        message: Message,
+        /// The ids of the checks that fail now. Reports of earlier versions do not have them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        failed: Vec<String>,
+    },
     /// The roll-back failed and has to be repeated: the record of the change remains.
     Pending { message: Message },
 }
@@ -76,7 +81,7 @@ impl fmt::Display for Outcome {
                 write!(f, "{cause}: {message}; ")?;
                 match recovery {
                     Recovery::Works => f.write_str("the node has its former network again"),
-                    Recovery::Differs { message } => {
+                    Recovery::Differs { message, .. } => {
                         write!(f, "the former network is back, but {message}")
                     }
                     Recovery::Pending { message } => {

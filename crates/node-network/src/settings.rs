@@ -19,7 +19,7 @@ pub fn before(
     before: &NetworkState,
 ) -> Result<Option<NetworkState>, NmstateError> {
     match of(desired) {
-        Some(settings) => Ok(of(&settings.generate_revert(before)?)),
+        Some(settings) => Ok(of(&network_revert::revert(&settings, before)?)),
         None => Ok(None),
     }
 }

@@ -418,7 +418,7 @@ impl Transaction<'_> {
         let seen = observe::wait(network, &expected, self.timing.patience, self.timing.probe).await;
         let recovery = match seen.is_good() {
             true => Recovery::Works,
-            false => Recovery::Differs { message: seen.failures() },
+            false => Recovery::Differs { message: seen.failures(), failed: seen.failed_checks() },
         };
         Outcome::RolledBack { cause, message, after, recovery }
     }

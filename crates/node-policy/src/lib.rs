@@ -11,7 +11,7 @@
 //! | [`overlap`] | policies that configure the same part of a node |
 //! | [`node_values`] | one policy for many nodes with an address each |
 //! | [`rendering`] | the desired state of one node, and whether anything differs |
-//! | [`warnings`] | parts of a desired state that have no effect |
+//! | [`warnings`], [`nmstate_messages`] | parts of a desired state that have no effect |
 //! | [`bounds`] | limits of sizes |
 //! | [`guard`] | changes of br-ex that are refused |
 //! | [`agenda`] | what a handler does next |
@@ -56,6 +56,7 @@ mod comparison;
 pub mod drift;
 pub mod guard;
 pub mod limit;
+pub mod nmstate_messages;
 pub mod node_values;
 pub mod overlap;
 pub mod pace;

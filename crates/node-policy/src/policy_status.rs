@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nmstate_api::annotations::{Canary, PAUSED, PolicyOptions};
 use nmstate_api::{
-    NodeNetworkConfigurationPolicy as Policy, NodeValues, PolicyName, PolicyReason, PolicyStatus,
-    Slot as ApiSlot, StoredPolicy, condition,
+    Condition, ConditionStatus, NodeNetworkConfigurationPolicy as Policy, NodeValues,
+    PolicyConditionType, PolicyName, PolicyReason, PolicyStatus, Slot as ApiSlot, StoredPolicy,
+    Warning, condition,
 };
 
 use crate::limit::MaxUnavailable;
@@ -17,7 +18,7 @@ use crate::rollout::{NodeView, RolloutInput, Slot};
 use crate::summary::{Counts, PolicySummary, State};
 use crate::terms::{self, terms};
 use crate::verdict::bounded;
-use crate::warnings::{self, Warning};
+use crate::warnings;
 
 /// Nodes that a message names.
 const MOST_REFUSALS: usize = 3;
@@ -28,8 +29,6 @@ pub struct PolicyFacts {
     pub policy: Policy,
     pub options: Result<PolicyOptions, Unusable>,
     pub subjects: BTreeSet<String>,
-    /// Parts of the desired state that have no effect.
-    pub warnings: Vec<Warning>,
 }
 
 /// The nodes of a policy.
@@ -42,6 +41,10 @@ pub struct PolicyNodes {
     pub values: BTreeMap<String, NodeValues>,
     /// Why these values do not allow any change.
     pub values_problem: Option<String>,
+    /// Warnings of nodes about this generation.
+    pub warnings: BTreeMap<String, Vec<Warning>>,
+    /// Whether a deleted policy of the same name is still being reverted.
+    pub is_reverting: bool,
 }
 
 impl PolicyNodes {
@@ -92,9 +95,8 @@ impl PolicyFacts {
             options = Err(unusable(PolicyReason::InvalidName, &error));
         }
         policy.metadata.managed_fields = None;
-        let desired = &policy.spec.desired_state;
-        let (subjects, warnings) = (overlap::subjects(desired), warnings::warnings(desired));
-        Self { options, subjects, warnings, policy }
+        let subjects = overlap::subjects(&policy.spec.desired_state);
+        Self { options, subjects, policy }
     }
 }
 
@@ -126,7 +128,7 @@ pub fn decide(
             let state = State::Ignored(error.reason);
             let summary = PolicySummary::new(state, bounded(error.why.as_str()));
             return Decided {
-                status: status(&held, generation, &summary, now),
+                status: status(&held, generation, &summary, None, now),
                 slots: Vec::new(),
                 doubtful: Vec::new(),
                 is_checking: false,
@@ -134,7 +136,7 @@ pub fn decide(
         }
     };
     let limit = MaxUnavailable::parse(facts.policy.spec.max_unavailable.as_ref());
-    let slots: Vec<Slot> = held.slots.iter().map(from_api).collect();
+    let slots: Vec<Slot> = held.slots.iter().map(slot_from_api).collect();
     let input = RolloutInput {
         generation,
         limit: limit.clone().unwrap_or_default(),
@@ -144,9 +146,11 @@ pub fn decide(
         held: &slots,
         was_aborted: held.aborted_generation == Some(generation)
             && !terms::are_others(held.aborted_with.as_deref(), &options),
+        is_taken_over: is_of_the_previous_version(&held),
         has_begun: has_begun(&held, generation, of),
         awaits_reports,
-        is_paused: options.is_paused || of.values_problem.is_some(),
+        is_paused: options.is_paused || of.values_problem.is_some() || of.is_reverting,
+        are_reverts_paused: options.is_paused || of.is_reverting,
         now,
     };
     let rollout = input.decide();
@@ -169,6 +173,10 @@ pub fn decide(
     if options.is_paused {
         summary.message += &format!("; no further node is changed while {PAUSED} is true");
     }
+    if of.is_reverting {
+        summary.message +=
+            "; no node is changed before the deleted policy of the same name is reverted";
+    }
     if !rollout.silent.is_empty() && summary.state == State::Progressing {
         let names = rollout.silent.join(", ");
         summary.message += &format!("; {names} may be changed now and does not report");
@@ -179,12 +187,10 @@ pub fn decide(
     if let Some(overlap) = overlap {
         summary.message += &format!("; {overlap}");
     }
-    if let Some(warnings) = warnings::sentence(&facts.warnings, of.nodes.len()) {
-        summary.message += &format!("; {warnings}");
-    }
     summary.message = bounded(summary.message);
-    let mut status = status(&held, generation, &summary, now);
-    status.slots = rollout.slots.iter().map(to_api).collect();
+    let warnings = warnings::sentence(&of.warnings, of.nodes.len());
+    let mut status = status(&held, generation, &summary, warnings, now);
+    status.slots = rollout.slots.iter().map(slot_to_api).collect();
     // Also before anything has started: a status without it was written by an earlier version.
     status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
     status.aborted_generation = rollout.is_aborted.then_some(generation);
@@ -212,16 +218,25 @@ fn status(
     held: &PolicyStatus,
     generation: i64,
     summary: &PolicySummary,
+    warnings: Option<String>,
     now: Timestamp,
 ) -> PolicyStatus {
+    let mut conditions = summary.conditions();
+    // The last one: clients that print the first condition that is true print the same as before.
+    conditions.extend(warnings.map(|warnings| {
+        Condition::new(PolicyConditionType::Warning, ConditionStatus::True)
+            .reason(PolicyReason::PartsWithoutEffect)
+            .message(bounded(warnings))
+    }));
     PolicyStatus {
-        conditions: condition::stamped(summary.conditions(), &held.conditions, &Time(now)),
+        conditions: condition::stamped(conditions, &held.conditions, &Time(now)),
         observed_generation: Some(generation),
         ..PolicyStatus::default()
     }
 }
 
-fn from_api(slot: &ApiSlot) -> Slot {
+/// A slot as it is stored.
+pub fn slot_from_api(slot: &ApiSlot) -> Slot {
     Slot {
         node: slot.node.clone(),
         generation: slot.generation,
@@ -230,7 +245,8 @@ fn from_api(slot: &ApiSlot) -> Slot {
     }
 }
 
-fn to_api(slot: &Slot) -> ApiSlot {
+/// A slot as it will be stored.
+pub fn slot_to_api(slot: &Slot) -> ApiSlot {
     let expires = Time(slot.expires);
     ApiSlot {
         node: slot.node.clone(),
@@ -249,6 +265,12 @@ fn is_refused(policy: &Policy, policy_nodes: &PolicyNodes) -> bool {
         is_failed && view.refusal.is_some()
     };
     policy_nodes.nodes.values().any(refuses) && !has_begun(&held, generation, policy_nodes)
+}
+
+/// Whether a status was written by a coordinator of the previous version. Reports about the policy have
+/// to be read again then, before slots are decided: that version ends slots that may still be used.
+pub fn is_of_the_previous_version(status: &PolicyStatus) -> bool {
+    status.observed_generation.is_some() && status.begun_generation.is_none()
 }
 
 /// Whether a node was given a slot for this generation. Earlier versions did not record that.
@@ -311,6 +333,7 @@ mod tests {
             used: None,
             is_free: true,
             refusal: None,
+            is_reverted: false,
         }
     }
 
@@ -414,23 +437,25 @@ mod tests {
     }
 
     #[test]
-    fn warnings_are_beside_errors_before_any_node_is_changed() {
-        let mut policy = Policy::new("p");
-        policy.metadata.generation = Some(3);
-        policy.spec.desired_state = serde_saphyr::from_str(
-            "interfaces: [{name: eth1, ipv4: {enabled: false, dhcp: true}}]",
-        )
-        .unwrap();
-        let facts = PolicyFacts::of(&stored(&policy));
+    fn warnings_are_separate_from_errors_before_any_node_is_changed() {
         let refused = NodeView { refusal: Some("no eth9".into()), ..node(Phase::Failed) };
-        let nodes = policy_nodes([("a", refused), ("b", node(Phase::Pending))]);
-        let decided = decide(&facts, &nodes, None, now(), true);
-        let (_, text) = message(&decided.status);
+        let mut nodes = policy_nodes([("a", refused), ("b", node(Phase::Pending))]);
+        let path = "interfaces[0].ipv4.dhcp".to_owned();
+        let warning = Warning { path, reason: "it has no effect on eth1".into() };
+        nodes.warnings.insert("b".to_owned(), vec![warning]);
+        let decided = decide(&facts(None), &nodes, None, now(), true);
         assert_eq!(
-            text,
-            "1/2 nodes failed to configure; no node was changed: a: no eth9; warning for all 2 \
-             nodes: interfaces[0].ipv4.dhcp: it has no effect on eth1, where `enabled` is false"
+            message(&decided.status),
+            ("FailedToConfigure", "1/2 nodes failed to configure; no node was changed: a: no eth9")
         );
+        let last = decided.status.conditions.last().unwrap();
+        assert_eq!((last.type_.as_str(), last.status), ("Warning", ConditionStatus::True));
+        assert_eq!(last.reason.as_deref(), Some("PartsWithoutEffect"));
+        let text = last.message.as_deref().unwrap();
+        assert_eq!(text, "b: interfaces[0].ipv4.dhcp: it has no effect on eth1");
+        nodes.warnings.clear();
+        let without = decide(&facts(None), &nodes, None, now(), true);
+        assert_eq!(without.status.conditions.len(), 4, "there is no such condition without any");
     }
 
     #[test]

@@ -55,6 +55,17 @@ pub struct Rendered {
     pub captured: BTreeMap<String, CapturedState>,
 }
 
+/// The desired state with the values of the node; captures are not resolved.
+pub fn filled(
+    spec: &PolicySpec,
+    values: Option<&NodeValues>,
+) -> Result<NetworkDocument, RenderError> {
+    match values {
+        Some(values) => Ok(node_values::fill(spec, values)?.desired_state),
+        None => Ok(spec.desired_state.clone()),
+    }
+}
+
 /// Completes a policy with the values of the node, then [`render`]s it.
 pub fn render_with(
     spec: &PolicySpec,

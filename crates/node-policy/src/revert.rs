@@ -1,39 +1,112 @@
-//! How a policy is reverted: the state before it, and which nodes are first.
+//! How a policy is reverted: the state before it, and which nodes may revert it now.
+//!
+//! A policy that is reverted on some of its nodes still exists: its slots are in its status, and
+//! [`crate::rollout`] decides about them. A policy that was deleted has no status any more. Then
+//! [`RevertInput`] decides, with the limit that each report contains.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use nmstate::{NetworkState, NmstateError};
-use nmstate_api::NetworkDocument;
+use nmstate_api::{NetworkDocument, REVERT_GENERATION};
 use serde_json::{Map, Value};
 
 use crate::limit::MaxUnavailable;
+use crate::phase::Phase;
+use crate::rollout::{self, Slot};
 
-/// The delay before the remaining reports are read again, for each group of nodes that comes first.
-const TURN: Duration = Duration::from_secs(5);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a node that is down may block the others.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// The slots of all deleted policies together. They are in one object, whose size is limited.
+pub const MOST_REVERTS: usize = 500;
 
-/// When a node may revert a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    Now,
-    /// To be checked again after this time.
-    In(Duration),
+/// A node that has a report about a deleted policy. A report is deleted when the policy is reverted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftNode {
+    pub is_ready: bool,
+    /// The UID of its report.
+    pub enactment: String,
+    pub phase: Phase,
+    /// The time in the slot that it used last.
+    pub used: Option<Timestamp>,
+    /// How many nodes may be reverted at the same time; none if nothing is reverted here.
+    pub limit: Option<MaxUnavailable>,
 }
 
-/// Whether the node may revert now: of the nodes that are `left`, by their names, as many as the
-/// policy allowed at a time. A node is left until it has reverted the policy and deleted its
-/// report, so no more than that are reverted at the same time.
-pub fn turn(node: &str, left: &BTreeSet<String>, limit: MaxUnavailable, waited: Duration) -> Turn {
-    let before = left.iter().take_while(|it| it.as_str() < node).count();
-    let at_a_time = limit.of(left.len());
-    if before < at_a_time || waited >= PATIENCE {
-        return Turn::Now;
+/// The input for the decision about a deleted policy. All of it must have been read after the policy
+/// was found to be deleted, first the slots and then the reports.
+#[derive(Debug)]
+pub struct RevertInput<'a> {
+    /// Whether there is no policy of this name. If there is another one, no node is reverted.
+    pub is_deleted: bool,
+    /// Nodes that have a report about it.
+    pub left: &'a BTreeMap<String, LeftNode>,
+    /// Slots given so far.
+    pub held: &'a [Slot],
+    /// The number of further slots that can be stored.
+    pub room: usize,
+    pub now: Timestamp,
+}
+
+impl RevertInput<'_> {
+    /// Decides which nodes have slots, by node.
+    ///
+    /// # Guarantees
+    ///
+    /// - The number of nodes that have a slot, or are still being changed by the policy, exceeds no
+    ///   limit of the reports.
+    /// - A slot ends with the report it was given to, or if the report contains that it was used.
+    pub fn decide(&self) -> Vec<Slot> {
+        let mut slots: BTreeMap<&str, Slot> = BTreeMap::new();
+        for slot in self.held.iter().filter(|slot| self.may_use(slot)) {
+            slots.insert(&slot.node, slot.clone());
+        }
+        let is_changing = |(name, node): &(&String, &LeftNode)| {
+            node.phase.is_under_way() && !slots.contains_key(name.as_str())
+        };
+        let mut busy = slots.len() + self.left.iter().filter(is_changing).count();
+        let limits = self.left.values().filter_map(|node| node.limit);
+        let Some(limit) = limits.map(|limit| limit.of(self.left.len())).min() else {
+            return slots.into_values().collect();
+        };
+        let mut room = self.room;
+        for (name, node) in self.left {
+            let waits = node.limit.is_some() && node.is_ready && !slots.contains_key(name.as_str());
+            // A node that is being changed counts already.
+            let adds = usize::from(!node.phase.is_under_way());
+            if self.is_deleted && waits && room > 0 && busy + adds <= limit {
+                busy += adds;
+                room -= 1;
+                slots.insert(name, self.slot(name, node));
+            }
+        }
+        slots.into_values().collect()
     }
-    let turns = u32::try_from(before / at_a_time).unwrap_or(u32::MAX);
-    Turn::In(TURN.saturating_mul(turns).min(LONGEST_WAIT))
+
+    fn may_use(&self, slot: &Slot) -> bool {
+        self.left.get(&slot.node).is_some_and(|node| {
+            let is_bound = slot.enactment.as_ref() == Some(&node.enactment);
+            is_bound && node.used.is_none_or(|used| used < slot.expires)
+        })
+    }
+
+    fn slot(&self, name: &str, node: &LeftNode) -> Slot {
+        let held = self.held.iter().filter(|slot| slot.node == name).map(|slot| slot.expires);
+        let expires = rollout::later_than(held.chain(node.used).max(), self.now);
+        let enactment = Some(node.enactment.clone());
+        Slot { node: name.to_owned(), generation: REVERT_GENERATION, expires, enactment }
+    }
+}
+
+/// The slot by which a node may revert a policy, whichever generation it was given for.
+pub fn own_slot<'a>(
+    slots: impl IntoIterator<Item = &'a Slot>,
+    node: &str,
+    enactment: &str,
+    used: Option<Timestamp>,
+) -> Option<&'a Slot> {
+    slots.into_iter().find(|slot| {
+        let is_bound = slot.enactment.as_deref() == Some(enactment);
+        slot.node == node && is_bound && used.is_none_or(|used| used < slot.expires)
+    })
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -83,42 +156,87 @@ mod tests {
         NetworkState::new_from_yaml(yaml).unwrap()
     }
 
-    #[test]
-    fn nodes_are_reverted_in_turn() {
-        let left = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
-        let all: BTreeSet<String> = left(&["a", "b", "c", "d"]);
-        let now = |nodes: &BTreeSet<String>, limit| -> Vec<String> {
-            let is_now = |node: &&String| turn(node, nodes, limit, Duration::ZERO) == Turn::Now;
-            nodes.iter().filter(is_now).cloned().collect()
-        };
-        let one = MaxUnavailable::Nodes(1);
-        assert_eq!(now(&all, one), ["a"]);
-        assert_eq!(now(&left(&["b", "c", "d"]), one), ["b"], "a is done");
-        assert_eq!(now(&all, MaxUnavailable::default()), ["a", "b"], "half of them");
-        assert_eq!(now(&all, MaxUnavailable::Nodes(9)), ["a", "b", "c", "d"]);
-        assert_eq!(turn("d", &all, one, Duration::ZERO), Turn::In(TURN * 3));
-        assert_eq!(turn("d", &all, one, PATIENCE), Turn::Now, "a may be down");
+    fn left(limit: usize) -> LeftNode {
+        LeftNode {
+            is_ready: true,
+            enactment: "uid".into(),
+            phase: Phase::Available,
+            used: None,
+            limit: Some(MaxUnavailable::Nodes(limit)),
+        }
     }
 
-    /// In any order of turns, no more nodes are reverted at a time than the limit allows.
+    fn slots(nodes: &[(&str, LeftNode)], held: &[Slot]) -> Vec<Slot> {
+        let left = nodes.iter().map(|(name, node)| ((*name).to_owned(), node.clone())).collect();
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        RevertInput { is_deleted: true, left: &left, held, room: 9, now }.decide()
+    }
+
+    fn holders(slots: &[Slot]) -> Vec<&str> {
+        slots.iter().map(|slot| slot.node.as_str()).collect()
+    }
+
     #[test]
-    fn turns_never_exceed_the_limit() {
-        for limit in 1..4 {
-            let mut left: BTreeSet<String> = (0..9).map(|number| format!("n{number}")).collect();
-            let mut under_way = BTreeSet::new();
-            while !left.is_empty() {
-                for node in &left {
-                    let limit = MaxUnavailable::Nodes(limit);
-                    if turn(node, &left, limit, Duration::ZERO) == Turn::Now {
-                        under_way.insert(node.clone());
-                    }
-                }
-                assert!(under_way.len() <= limit, "{under_way:?}");
-                // The last of them finishes first.
-                let done = under_way.pop_last().unwrap();
-                left.remove(&done);
-            }
-        }
+    fn nodes_are_reverted_as_many_at_a_time_as_the_policy_allowed() {
+        let all = [("a", left(2)), ("b", left(2)), ("c", left(2))];
+        let first = slots(&all, &[]);
+        assert_eq!(holders(&first), ["a", "b"]);
+        assert_eq!(slots(&all, &first), first, "a decision taken again changes nothing");
+        assert_eq!(holders(&slots(&all[1..], &first)), ["b", "c"], "the report of a is gone");
+        let unlimited = LeftNode { limit: None, ..left(1) };
+        assert_eq!(holders(&slots(&[("a", unlimited), ("b", left(1))], &[])), ["b"]);
+        let stricter = [("a", left(2)), ("b", left(1)), ("c", left(2))];
+        assert_eq!(holders(&slots(&stricter, &[])), ["a"], "the lowest limit counts");
+    }
+
+    #[test]
+    fn a_node_that_is_down_holds_up_no_other_unless_it_has_a_slot() {
+        let down = LeftNode { is_ready: false, ..left(1) };
+        assert_eq!(holders(&slots(&[("a", down.clone()), ("b", left(1))], &[])), ["b"]);
+        let held = slots(&[("a", left(1))], &[]);
+        assert_eq!(holders(&slots(&[("a", down), ("b", left(1))], &held)), ["a"]);
+    }
+
+    #[test]
+    fn nodes_that_the_policy_is_still_changing_count() {
+        let changing = LeftNode { phase: Phase::Progressing, limit: None, ..left(1) };
+        assert_eq!(holders(&slots(&[("a", changing), ("b", left(1))], &[])), [""; 0]);
+        let changing = LeftNode { phase: Phase::Progressing, ..left(1) };
+        assert_eq!(holders(&slots(&[("a", left(1)), ("b", changing)], &[])), ["b"]);
+    }
+
+    #[test]
+    fn a_slot_ends_with_its_report_or_when_it_was_used() {
+        let held = slots(&[("a", left(1))], &[]);
+        let again = LeftNode { enactment: "another".into(), ..left(1) };
+        let next = slots(&[("a", again)], &held);
+        assert_eq!(next[0].enactment.as_deref(), Some("another"));
+        let returned = LeftNode { used: Some(held[0].expires), ..left(1) };
+        let next = slots(&[("a", returned)], &held);
+        assert!(next[0].expires > held[0].expires, "a slot is never given twice");
+    }
+
+    #[test]
+    fn no_node_is_reverted_when_there_is_a_policy_of_the_same_name_or_no_room() {
+        let nodes: BTreeMap<_, _> = [("a".to_owned(), left(1)), ("b".to_owned(), left(1))].into();
+        let held = slots(&[("a", left(1))], &[]);
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let mut input = RevertInput { is_deleted: false, left: &nodes, held: &held, room: 9, now };
+        assert_eq!(holders(&input.decide()), ["a"], "it may be in progress");
+        input.held = &[];
+        assert_eq!(holders(&input.decide()), [""; 0]);
+        input.is_deleted = true;
+        input.room = 0;
+        assert_eq!(holders(&input.decide()), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_reverts_with_a_slot_that_is_bound_to_its_report() {
+        let [slot] = &slots(&[("a", left(1))], &[])[..] else { panic!("one slot") };
+        assert!(own_slot([slot], "a", "uid", None).is_some());
+        assert!(own_slot([slot], "b", "uid", None).is_none());
+        assert!(own_slot([slot], "a", "another", None).is_none());
+        assert!(own_slot([slot], "a", "uid", Some(slot.expires)).is_none());
     }
 
     #[test]

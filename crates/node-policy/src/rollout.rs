@@ -1,10 +1,16 @@
 //! Which nodes may change their network now.
 //!
-//! A slot is the permission of one node to apply one generation of a policy. It is released by its
+//! A slot is the permission of one node to apply one generation of a policy. It is bound to the
+//! node's report about the policy, and a node uses it once. It is released by its
 //! holder only: a node that holds one may start the change at any moment, however long it was
 //! silent, so nothing else than its report frees the slot. Times in slots identify them and tell
 //! how long a node has not reported by the coordinator's clock; handlers do not compare them with
 //! theirs.
+//!
+//! Coordinators of the previous version give slots that are bound to no report, and end slots that
+//! may still be used. Handlers of this version do not accept such slots. A coordinator of this
+//! version replaces them ([`RolloutInput::decide`]), after it has read all reports again: those that
+//! it has observed may be older than the end of a slot.
 //!
 //! A slot is free again when
 //! - its holder reports the end of the change (available, failed or aborted),
@@ -58,6 +64,8 @@ pub struct NodeView {
     pub is_free: bool,
     /// Why the policy cannot be applied to it, if it reported so without a change.
     pub refusal: Option<String>,
+    /// Whether the policy is to be reverted on it, and it has the state for that.
+    pub is_reverted: bool,
 }
 
 /// The input for the decision about slots.
@@ -74,12 +82,17 @@ pub struct RolloutInput<'a> {
     pub held: &'a [Slot],
     /// Whether this generation was stopped already. That is permanent.
     pub was_aborted: bool,
+    /// Whether the slots are of a coordinator of the previous version. All reports must have been read
+    /// after them.
+    pub is_taken_over: bool,
     /// Whether a slot was given for this generation already.
     pub has_begun: bool,
     /// Whether the first slot waits for nodes that have not reported about this generation.
     pub awaits_reports: bool,
-    /// Whether a user requests that no further node is changed.
+    /// Whether no further node is changed: a user requests it, or something has to be corrected.
     pub is_paused: bool,
+    /// Whether no further node is reverted either.
+    pub are_reverts_paused: bool,
     pub now: Timestamp,
 }
 
@@ -140,6 +153,23 @@ impl RolloutInput<'_> {
             for node in without_slot.iter().filter(|node| self.nodes.contains_key(**node)) {
                 slots.insert(node, self.slot(node, &self.nodes[*node]));
             }
+            // Slots of the previous version: handlers of this one need slots that are bound.
+            for (node, slot) in slots.iter_mut().filter(|(_, slot)| slot.enactment.is_none()) {
+                let view = self.nodes.get(*node).filter(|view| view.enactment.is_some());
+                if let Some(view) = view.filter(|_| slot.generation == self.generation) {
+                    *slot = self.slot(node, view);
+                }
+            }
+        }
+        if self.is_taken_over {
+            // Later decisions are made with older reports, so each node that is being changed has to
+            // have a slot.
+            for node in without_slot {
+                let view = self.nodes.get(node).or_else(|| self.leaving.get(node));
+                let Some(view) = view.filter(|_| !slots.contains_key(node)) else { continue };
+                let generation = view.generation.unwrap_or(self.generation);
+                slots.insert(node, Slot { generation, ..self.slot(node, view) });
+            }
         }
         if !is_aborted && may_begin {
             let busy = unavailable;
@@ -157,6 +187,7 @@ impl RolloutInput<'_> {
                 slots.insert(node, self.slot(node, &self.nodes[node]));
             }
         }
+        unavailable += self.grant_reverts(&mut slots, limit);
         let missing_canaries = match stage {
             Stage::Only(nodes) => nodes
                 .into_iter()
@@ -176,6 +207,27 @@ impl RolloutInput<'_> {
             refusals,
             is_checking,
         }
+    }
+
+    /// Gives slots to nodes that revert the policy. Nodes that failed do not count: they are not being
+    /// changed, and a revert may be the remedy. Returns how many nodes were added.
+    fn grant_reverts<'b>(&'b self, slots: &mut BTreeMap<&'b str, Slot>, limit: usize) -> usize {
+        let mut added = 0;
+        if self.are_reverts_paused {
+            return added;
+        }
+        for (name, node) in self.leaving.iter().filter(|(_, node)| node.is_reverted) {
+            let busy = slots.len() + self.without_slot(slots).len();
+            let waits = node.is_ready && !slots.contains_key(name.as_str());
+            let adds = usize::from(!node.phase.is_under_way());
+            // Handlers of the previous version need no slot for it, and would not return one.
+            let is_new = node.enactment.is_some() && node.used.is_some();
+            if waits && is_new && busy + adds <= limit {
+                added += adds;
+                slots.insert(name, self.slot(name, node));
+            }
+        }
+        added
     }
 
     /// Slots that this decision ends because something was not observed, rather than because their
@@ -201,11 +253,8 @@ impl RolloutInput<'_> {
 
     /// A new slot, which is distinct from all earlier ones.
     fn slot(&self, node: &str, view: &NodeView) -> Slot {
-        let later = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
         let held = self.held.iter().filter(|slot| slot.node == node).map(|slot| slot.expires);
-        let earlier = held.chain(view.used).max();
-        let earliest = earlier.map_or(Timestamp::MIN, |earlier| later(earlier, TICK));
-        let expires = later(self.now, SLOT_LIFE).max(earliest);
+        let expires = later_than(held.chain(view.used).max(), self.now);
         let enactment = view.enactment.clone();
         Slot { node: node.to_owned(), generation: self.generation, expires, enactment }
     }
@@ -334,10 +383,22 @@ impl RolloutInput<'_> {
     }
 }
 
+/// The time of a new slot, which is distinct from all earlier ones of its node.
+pub(crate) fn later_than(earlier: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let later = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
+    let earliest = earlier.map_or(Timestamp::MIN, |earlier| later(earlier, TICK));
+    later(now, SLOT_LIFE).max(earliest)
+}
+
 /// Whether a node may start or continue a change with its slot.
 fn may_use(node: &NodeView, slot: &Slot) -> bool {
     let Some(enactment) = &node.enactment else { return node.phase.is_under_way() };
-    if slot.enactment.as_ref().is_some_and(|it| it != enactment) {
+    let is_usable = match &slot.enactment {
+        Some(bound) => bound == enactment,
+        // Handlers of this version, which report the slots that they used, do not accept it.
+        None => node.used.is_none(),
+    };
+    if !is_usable {
         return node.phase.is_under_way();
     }
     match node.used {
@@ -348,16 +409,17 @@ fn may_use(node: &NodeView, slot: &Slot) -> bool {
     }
 }
 
-/// The slot of a node that its handler may use. `used` is its last report.
+/// The slot of a node that its handler may use: one that is bound to its report `enactment`. `used`
+/// is the last slot that it used.
 pub fn own_slot<'a>(
     slots: impl IntoIterator<Item = &'a Slot>,
     node: &str,
     generation: i64,
-    enactment: Option<&str>,
+    enactment: &str,
     used: Option<Timestamp>,
 ) -> Option<&'a Slot> {
     slots.into_iter().find(|slot| {
-        let is_bound = slot.enactment.as_deref().is_none_or(|it| Some(it) == enactment);
+        let is_bound = slot.enactment.as_deref() == Some(enactment);
         let is_unused = used.is_none_or(|used| used < slot.expires);
         slot.node == node && slot.generation == generation && is_bound && is_unused
     })

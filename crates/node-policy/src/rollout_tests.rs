@@ -16,6 +16,7 @@ fn node(phase: Phase) -> NodeView {
         used: None,
         is_free: true,
         refusal: None,
+        is_reverted: false,
     }
 }
 
@@ -40,9 +41,11 @@ fn input<'a>(
         leaving: const { &BTreeMap::new() },
         held,
         was_aborted: false,
+        is_taken_over: false,
         has_begun: true,
         awaits_reports: false,
         is_paused: false,
+        are_reverts_paused: false,
         now: at(NOW),
     }
 }
@@ -361,4 +364,52 @@ fn a_paused_policy_begins_on_no_further_node() {
     assert_eq!(holders(&paused.decide()), ["a"]);
     paused.is_paused = false;
     assert_eq!(holders(&paused.decide()), ["a", "b"]);
+}
+
+#[test]
+fn a_handler_accepts_only_slots_that_are_bound_to_its_report() {
+    let bound = slot("a", 2, NOW + 60);
+    let own = |slot: &Slot, uid: &str, used: Option<i64>| {
+        own_slot([slot], "a", 2, uid, used.map(at)).is_some()
+    };
+    assert!(own(&bound, "uid", None));
+    assert!(own(&bound, "uid", Some(NOW)), "an earlier one was used");
+    assert!(!own(&bound, "uid", Some(NOW + 60)), "it was used");
+    assert!(!own(&bound, "another", None), "it was given to an earlier report");
+    let unbound = Slot { enactment: None, ..bound };
+    assert!(!own(&unbound, "uid", None), "a coordinator of the previous version may take it back");
+}
+
+#[test]
+fn a_slot_of_the_previous_version_is_replaced_and_its_node_still_counts() {
+    let nodes = nodes(&[("a", node(Phase::Pending)), ("b", node(Phase::Pending))]);
+    let held = [Slot { enactment: None, ..slot("a", 2, NOW + 60) }];
+    let rollout = input(&nodes, &held, 1).decide();
+    assert_eq!(holders(&rollout), ["a"]);
+    assert_eq!(rollout.slots[0].enactment.as_deref(), Some("uid"));
+    assert!(rollout.slots[0].expires > held[0].expires, "it is another slot");
+    let again = input(&nodes, &rollout.slots, 1).decide();
+    assert_eq!(again.slots, rollout.slots);
+}
+
+#[test]
+fn nodes_that_revert_the_policy_take_slots_within_the_same_limit() {
+    let reverts = NodeView { is_reverted: true, used: Some(at(0)), ..node(Phase::Available) };
+    let matching = nodes(&[("a", node(Phase::Pending)), ("b", node(Phase::Pending))]);
+    let leaving = nodes(&[("x", reverts.clone()), ("y", reverts)]);
+    let decide = |held: &[Slot], limit| {
+        let rollout = RolloutInput { leaving: &leaving, ..input(&matching, held, limit) }.decide();
+        rollout.slots
+    };
+    let names = |slots: &[Slot]| slots.iter().map(|it| it.node.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&decide(&[], 1)), ["a"]);
+    assert_eq!(names(&decide(&[], 3)), ["a", "b", "x"]);
+    let held = decide(&[], 3);
+    assert_eq!(decide(&held, 3), held, "a decision taken again changes nothing");
+    // A node that failed is not being changed.
+    let failed = nodes(&[("a", node(Phase::Failed))]);
+    let mut input = RolloutInput { leaving: &leaving, ..input(&failed, &[], 1) };
+    assert_eq!(names(&input.decide().slots), ["x"]);
+    input.are_reverts_paused = true;
+    assert_eq!(names(&input.decide().slots), [""; 0]);
 }

@@ -16,11 +16,28 @@ pub const MOST_ATTEMPTS: u32 = 5;
 pub const MOST_OUTAGES: u32 = 3;
 /// The delay before the attempt after such an outage.
 const OUTAGE_WAIT: Duration = Duration::from_secs(60);
+/// The longest delay between attempts while the API server is down. No attempt starts before the API
+/// server responds, so this is not a load on it.
+const LONGEST_OUTAGE_WAIT: Duration = Duration::from_secs(600);
 /// The first delay between attempts; it doubles with each one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Bytes of a message. Conditions are watched by every client of the API.
 pub const MESSAGE_LIMIT: usize = 1024;
+
+/// Whether the API server itself may have been down during an attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Outage {
+    /// Something else did not respond either.
+    #[default]
+    No,
+    /// Only the API server did not respond, and it responds since the change was rolled back. The
+    /// change may be the cause, or a short outage.
+    Possible,
+    /// Only the API server did not respond, and it does not respond without the change either. The
+    /// change is not the cause.
+    Certain,
+}
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +59,7 @@ pub enum Attempt {
         cause: Cause,
         /// The probe that failed.
         probe: Option<ProbeKind>,
-        /// Whether the API server does not respond and everything else does: it may be down itself.
-        is_outage: bool,
+        outage: Outage,
         why: String,
         recovery: Recovery,
     },
@@ -53,14 +69,15 @@ pub enum Attempt {
 }
 
 /// Why a change was rolled back, in the terms of policies.
-fn words(cause: Cause, is_outage: bool) -> &'static str {
+fn words(cause: Cause, outage: Outage) -> &'static str {
     match cause {
         Cause::Apply => "NetworkManager could not make the change",
         Cause::Verification => "the network did not become what the policy wants",
-        Cause::Facts | Cause::Probes if is_outage => {
-            "the API server did not answer after the change"
-        }
-        Cause::Facts | Cause::Probes => "the node was cut off by the change",
+        Cause::Facts | Cause::Probes => match outage {
+            Outage::No => "the node was cut off by the change",
+            Outage::Possible => "the API server did not answer after the change",
+            Outage::Certain => "the API server does not answer, with or without the change",
+        },
         Cause::Expired => "the change was not confirmed in time",
         Cause::Persist => "the change could not be saved to disk",
     }
@@ -88,8 +105,10 @@ impl Attempt {
                 Self::RolledBack {
                     cause: *cause,
                     probe: silent.and_then(probe_kind),
-                    is_outage: *cause == Cause::Probes
-                        && only_the_api_server_is_silent(&after.probes),
+                    outage: match cause {
+                        Cause::Probes => outage(&after.probes, recovery),
+                        _ => Outage::No,
+                    },
                     why: message.to_string(),
                     recovery: recovery.clone(),
                 }
@@ -97,7 +116,14 @@ impl Attempt {
         }
     }
 
-    /// Judges the attempt to apply a policy with this number, counted from one.
+    /// Whether the API server was down, whatever the change does. Such attempts are counted
+    /// separately: they are no reason to end.
+    pub fn is_api_down(&self) -> bool {
+        matches!(self, Self::RolledBack { outage: Outage::Certain, .. })
+    }
+
+    /// Judges the attempt to apply a policy with this number, counted from one. Attempts for which
+    /// [`Self::is_api_down`] holds have numbers of their own.
     pub fn judge(&self, number: u32) -> Verdict {
         self.verdict(number, self.can_change())
     }
@@ -125,19 +151,22 @@ impl Attempt {
                 failure.rule = Some(rule.clone());
                 failure.interface.clone_from(interface);
             }
-            Self::RolledBack { probe, .. } => {
+            Self::RolledBack { probe, outage, .. } => {
                 failure.probe = probe.map(|probe| probe.name().to_owned());
+                failure.possible_outage = (*outage != Outage::No).then_some(true);
             }
             _ => {}
         }
         let most = match self {
-            // A change that only disconnects the API server looks the same as an outage.
-            Self::RolledBack { is_outage: true, .. } => MOST_OUTAGES,
+            // A change that only disconnects the API server looks the same as a short outage.
+            Self::RolledBack { outage: Outage::Possible, .. } => MOST_OUTAGES,
+            Self::RolledBack { outage: Outage::Certain, .. } => u32::MAX,
             _ => MOST_ATTEMPTS,
         };
         let again_after = (can_change && number < most).then(|| self.wait(number));
         let phase = if again_after.is_some() { Phase::Retrying } else { Phase::Failed };
         let message = match phase {
+            _ if self.is_api_down() => format!("it is tried again: {}", self.text()),
             Phase::Retrying => format!("attempt {number} of {most}: {}", self.text()),
             _ if can_change => format!("after {number} attempts: {}", self.text()),
             _ => self.text(),
@@ -157,14 +186,16 @@ impl Attempt {
             }
             Self::Invalid { why } => Self::Invalid { why: hide(why) },
             Self::NotBegun { why } => Self::NotBegun { why: hide(why) },
-            Self::RolledBack { cause, probe, is_outage, why, recovery } => {
+            Self::RolledBack { cause, probe, outage, why, recovery } => {
                 let hidden = |message: Message| Message::new(hide(message.to_string()));
                 let recovery = match recovery {
                     Recovery::Works => Recovery::Works,
-                    Recovery::Differs { message } => Recovery::Differs { message: hidden(message) },
+                    Recovery::Differs { message, failed } => {
+                        Recovery::Differs { message: hidden(message), failed }
+                    }
                     Recovery::Pending { message } => Recovery::Pending { message: hidden(message) },
                 };
-                Self::RolledBack { cause, probe, is_outage, why: hide(why), recovery }
+                Self::RolledBack { cause, probe, outage, why: hide(why), recovery }
             }
         }
     }
@@ -172,7 +203,7 @@ impl Attempt {
     /// Why a change was rolled back, in a few words.
     pub fn rolled_back(&self) -> Option<&'static str> {
         match self {
-            Self::RolledBack { cause, is_outage, .. } => Some(words(*cause, *is_outage)),
+            Self::RolledBack { cause, outage, .. } => Some(words(*cause, *outage)),
             _ => None,
         }
     }
@@ -191,7 +222,7 @@ impl Attempt {
             Self::NotBegun { .. } | Self::Interrupted => true,
             Self::RolledBack {
                 cause: Cause::Facts | Cause::Probes,
-                is_outage: false,
+                outage: Outage::No,
                 recovery,
                 ..
             } => match recovery {
@@ -207,8 +238,11 @@ impl Attempt {
 
     fn wait(&self, number: u32) -> Duration {
         match self {
-            Self::RolledBack { is_outage: true, .. } => OUTAGE_WAIT,
-            _ => wait(number),
+            Self::RolledBack { outage: Outage::Possible, .. } => OUTAGE_WAIT,
+            Self::RolledBack { outage: Outage::Certain, .. } => {
+                doubled(OUTAGE_WAIT, number, LONGEST_OUTAGE_WAIT)
+            }
+            _ => doubled(FIRST_WAIT, number, LONGEST_WAIT),
         }
     }
 
@@ -244,8 +278,8 @@ impl Attempt {
                 format!("nothing was changed: the node cannot be made so: {why}")
             }
             Self::NotBegun { why } => format!("nothing was changed: {why}"),
-            Self::RolledBack { cause, is_outage, why, recovery, .. } => {
-                let fault = words(*cause, *is_outage);
+            Self::RolledBack { cause, outage, why, recovery, .. } => {
+                let fault = words(*cause, *outage);
                 // Where it ends must not be cut off by a long reason.
                 let why = cut(why.clone(), MESSAGE_LIMIT / 2);
                 match recovery {
@@ -254,7 +288,7 @@ impl Attempt {
                             "{fault}; it was rolled back, and the node has its former network again: {why}"
                         )
                     }
-                    Recovery::Differs { message: left } => {
+                    Recovery::Differs { message: left, .. } => {
                         format!("{fault}; it was rolled back, but {left}: {why}")
                     }
                     Recovery::Pending { message: left } => format!(
@@ -275,6 +309,32 @@ pub fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
     ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
 }
 
+/// Whether the API server was down, given the probes after the change and after the rollback.
+fn outage(after: &[CheckReport], recovery: &Recovery) -> Outage {
+    let failed: Vec<&str> =
+        after.iter().filter(|check| !check.holds).map(|check| check.id.as_str()).collect();
+    let is_down = match recovery {
+        // With its previous network the node reaches everything else that it reached before.
+        Recovery::Differs { failed: left, .. } => {
+            let left: Vec<&str> = left.iter().map(String::as_str).collect();
+            is_only_the_api_server(&failed) && is_only_the_api_server(&left)
+        }
+        Recovery::Works | Recovery::Pending { .. } => false,
+    };
+    match (is_down, only_the_api_server_is_silent(after)) {
+        (true, _) => Outage::Certain,
+        (false, true) => Outage::Possible,
+        (false, false) => Outage::No,
+    }
+}
+
+/// Whether these failed checks are that of the API server, and at most that of readiness, which the API
+/// server reports.
+fn is_only_the_api_server(failed: &[&str]) -> bool {
+    let (api, readiness) = (ProbeKind::ApiServer.name(), ProbeKind::NodeReadiness.name());
+    failed.contains(&api) && failed.iter().all(|id| *id == api || *id == readiness)
+}
+
 /// Whether the node reaches everything else: the API server itself may be down then. Readiness is
 /// reported by the API server, so it is ignored.
 fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
@@ -292,9 +352,10 @@ pub fn is_refusal(kind: &str) -> bool {
     matches!(kind, "NotRendered" | "Forbidden" | "Invalid")
 }
 
-fn wait(number: u32) -> Duration {
-    let doubled = FIRST_WAIT.saturating_mul(1_u32.checked_shl(number - 1).unwrap_or(u32::MAX));
-    doubled.min(LONGEST_WAIT)
+/// A delay that doubles with each attempt, counted from one.
+fn doubled(first: Duration, number: u32, longest: Duration) -> Duration {
+    let factor = 1_u32.checked_shl(number.saturating_sub(1)).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest)
 }
 
 /// Text that fits into a condition.
@@ -321,7 +382,7 @@ mod tests {
 
     fn rolled_back(cause: Cause, recovery: Recovery) -> Attempt {
         let why = "as the test wants it".into();
-        Attempt::RolledBack { cause, probe: None, is_outage: false, why, recovery }
+        Attempt::RolledBack { cause, probe: None, outage: Outage::No, why, recovery }
     }
 
     #[test]
@@ -378,7 +439,10 @@ mod tests {
             rolled_back(Cause::Verification, Recovery::Works),
             rolled_back(Cause::Expired, Recovery::Works),
             rolled_back(Cause::Persist, Recovery::Works),
-            rolled_back(Cause::Probes, Recovery::Differs { message: "no DNS".into() }),
+            rolled_back(
+                Cause::Probes,
+                Recovery::Differs { message: "no DNS".into(), failed: vec!["dns".into()] },
+            ),
         ];
         for attempt in passing {
             let waits: Vec<_> = (1..MOST_ATTEMPTS)
@@ -396,7 +460,7 @@ mod tests {
         let attempt = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::ApiServer),
-            is_outage: true,
+            outage: Outage::Possible,
             why: "why".into(),
             recovery: Recovery::Works,
         };
@@ -406,9 +470,48 @@ mod tests {
         assert_eq!(attempt.judge(MOST_OUTAGES).phase, Phase::Failed);
     }
 
+    /// The outcome of a change after which these checks fail, and these after the rollback.
+    fn silent(after: &[ProbeKind], left: &[ProbeKind]) -> Attempt {
+        let probes = [ProbeKind::ApiServer, ProbeKind::Gateway, ProbeKind::NodeReadiness];
+        let probes = probes.map(|kind| check(kind, !after.contains(&kind))).to_vec();
+        let failed: Vec<String> = left.iter().map(|kind| kind.name().to_owned()).collect();
+        let recovery = match failed.is_empty() {
+            true => Recovery::Works,
+            false => Recovery::Differs { message: "no answer".into(), failed },
+        };
+        Attempt::of(&Outcome::RolledBack {
+            cause: Cause::Probes,
+            message: "no answer".into(),
+            after: node_network::Observation { probes, ..Default::default() },
+            recovery,
+        })
+    }
+
+    #[test]
+    fn an_api_server_that_is_down_without_the_change_too_does_not_count_against_it() {
+        use ProbeKind::{ApiServer, Gateway, NodeReadiness};
+        let down = silent(&[ApiServer, NodeReadiness], &[ApiServer]);
+        assert!(down.is_api_down());
+        for (number, minutes) in [(1, 1), (2, 2), (4, 8), (5, 10), (1000, 10)] {
+            let verdict = down.judge(number);
+            assert_eq!(verdict.phase, Phase::Retrying, "attempt {number}");
+            assert_eq!(verdict.again_after, Some(Duration::from_secs(minutes * 60)));
+            assert!(verdict.message.contains("with or without the change"), "{}", verdict.message);
+        }
+        // The change also took the gateway, or the API server is back as soon as the change is gone.
+        for other in [
+            silent(&[ApiServer, Gateway], &[ApiServer]),
+            silent(&[ApiServer], &[ApiServer, Gateway]),
+            silent(&[ApiServer], &[]),
+        ] {
+            assert!(!other.is_api_down(), "{other:?}");
+            assert_eq!(other.judge(MOST_ATTEMPTS).phase, Phase::Failed);
+        }
+    }
+
     #[test]
     fn waits_have_an_end() {
-        assert_eq!(wait(40), LONGEST_WAIT);
+        assert_eq!(doubled(FIRST_WAIT, 40, LONGEST_WAIT), LONGEST_WAIT);
     }
 
     #[test]
@@ -430,7 +533,7 @@ mod tests {
                 Attempt::RolledBack {
                     cause: Cause::Apply,
                     probe: None,
-                    is_outage: false,
+                    outage: Outage::No,
                     why,
                     recovery: Recovery::Works,
                 },
@@ -447,7 +550,7 @@ mod tests {
         let attempt = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::ApiServer),
-            is_outage: false,
+            outage: Outage::No,
             why: "ä".repeat(100_000),
             recovery: Recovery::Works,
         };
@@ -489,7 +592,7 @@ mod tests {
         let expected = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::Gateway),
-            is_outage: false,
+            outage: Outage::No,
             why: "why".into(),
             recovery: Recovery::Works,
         };

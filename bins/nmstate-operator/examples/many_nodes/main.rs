@@ -26,6 +26,7 @@ use nmstate_operator::coordinator::{Coordinator, CoordinatorMetrics};
 use nmstate_operator::handler::{Handler, HandlerMetrics};
 use nmstate_operator::service_port::ServiceState;
 use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use cluster::Cluster;
@@ -35,9 +36,12 @@ use traffic::Traffic;
 
 /// Threads that handlers share. A node has a process of its own for each.
 const THREADS: usize = 4;
-/// Between the starts of two handlers of a thread. If thousands start at once, the server has so many new
-/// connections that it responds to none of them in time.
-const START_INTERVAL: Duration = Duration::from_millis(100);
+/// Handlers that have started and not reported yet, at most. If thousands start at once, or faster than
+/// a busy machine can serve them, the server has so many new connections that it responds to none of them
+/// in time.
+const MOST_STARTING: usize = 16;
+/// The interval between two checks that a handler has reported.
+const START_CHECK: Duration = Duration::from_millis(50);
 /// How long nothing is done, to see whether anything is written.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -153,28 +157,37 @@ fn start_handlers(
         .enumerate()
         .map(|(index, (name, config))| (name.clone(), config.clone(), counted(index)))
         .collect();
+    let starting = Arc::new(Semaphore::new(MOST_STARTING));
     let start = |handlers: &[(String, kube::Config, Option<Arc<Traffic>>)]| {
         let (handlers, stop) = (handlers.to_vec(), stop.clone());
+        let starting = Arc::clone(&starting);
         std::thread::spawn(move || -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let handlers = handlers.iter().zip(0_u32..).map(|(handler, place)| {
+                let handlers = handlers.iter().map(|handler| {
                     let (name, config, counted) = handler;
-                    let stop = stop.clone();
+                    let (stop, starting) = (stop.clone(), Arc::clone(&starting));
                     async move {
-                        tokio::time::sleep(START_INTERVAL.saturating_mul(place)).await;
+                        let place = starting.acquire_owned().await?;
                         let service = Arc::new(ServiceState::default());
                         let handler = Handler {
                             node: name.parse()?,
+                            namespace: nmstate_deployment::names::NAMESPACE.to_owned(),
                             machine: Played::new(change)?,
                             metrics: HandlerMetrics::register(&service.metrics),
-                            service,
+                            service: Arc::clone(&service),
                         };
                         let client = match counted {
                             Some(traffic) => traffic::client(config.clone(), traffic)?,
                             None => kube::Client::try_from(config.clone())?,
                         };
-                        Box::pin(handler.run(client, &stop)).await
+                        let started = async {
+                            while !service.is_ready() && !stop.is_cancelled() {
+                                tokio::time::sleep(START_CHECK).await;
+                            }
+                            drop(place);
+                        };
+                        tokio::join!(Box::pin(handler.run(client, &stop)), started).0
                     }
                 });
                 let ends = futures_util::future::join_all(handlers).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use nmstate_api::annotations::PolicyOptions;
-use nmstate_api::{Assignments, NetworkDocument, NodeValues, PolicyNews};
+use nmstate_api::{Assignments, NetworkDocument, NodeValues, PolicyNews, RevertSlots};
 use node_policy::node_values::{self, Found};
 use node_policy::policy_status::PolicyNodes;
 
@@ -77,6 +77,7 @@ impl<'a> Values<'a> {
 pub(super) fn news(
     view: &View,
     nodes_by_policy: &BTreeMap<String, PolicyNodes>,
+    reverts: &RevertSlots,
 ) -> Vec<(String, String)> {
     let mut wanted: BTreeMap<&str, Assignments> =
         view.reporters().map(|(node, _)| (node, Assignments::default())).collect();
@@ -86,6 +87,13 @@ pub(super) fn news(
         for node in policy_nodes.nodes.keys().chain(policy_nodes.leaving.keys()) {
             let Some(wanted) = wanted.get_mut(node.as_str()) else { continue };
             wanted.insert(name, news.for_node(node, policy_nodes.values.get(node).cloned()));
+        }
+    }
+    for (policy, slots) in reverts.iter() {
+        for slot in slots {
+            if let Some(wanted) = wanted.get_mut(slot.node.as_str()) {
+                wanted.set_revert(policy, slot.expires.0.as_second());
+            }
         }
     }
     let is_news = |(node, told): (&str, &Option<Assignments>)| {
@@ -145,7 +153,7 @@ mod tests {
     }
 
     fn told(view: &mut View) -> BTreeMap<String, Vec<String>> {
-        let news = news(view, &view.nodes_by_policy());
+        let news = news(view, &view.nodes_by_policy(), &RevertSlots::default());
         let names = |text: &str| {
             let told = Assignments::parse(text).unwrap();
             told.iter().map(|(name, _)| name.to_owned()).collect()
@@ -175,6 +183,22 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_may_revert_a_deleted_policy_is_told() {
+        let mut view = seen();
+        told(&mut view);
+        let slot: nmstate_api::Slot = of(json!({
+            "node": "a", "generation": 0, "expires": "2026-01-01T00:00:00Z", "enactment": "uid",
+        }));
+        let mut reverts = RevertSlots::default();
+        reverts.set("gone", vec![slot]);
+        let news = news(&view, &view.nodes_by_policy(), &reverts);
+        let [(node, text)] = &news[..] else { panic!("{news:?}") };
+        let told = Assignments::parse(text).unwrap();
+        assert_eq!(node, "a");
+        assert!(told.get("gone").unwrap().revert.is_some(), "{text}");
+    }
+
+    #[test]
     fn values_reach_their_node_and_what_is_wrong_with_them_the_policy() {
         let mut view = seen();
         view.take(policy("p", 1, "a", &json!({"nmstate.landfall.dev/node-values": "m"})));
@@ -189,7 +213,7 @@ mod tests {
         assert_eq!(problem(&view), "");
         assert_eq!(told(&mut view).len(), 3);
         view.take(values(&json!({"a": "ip: 192.0.2.1", "c": "ip: 192.0.2.3"})));
-        let news = news(&view, &view.nodes_by_policy());
+        let news = news(&view, &view.nodes_by_policy(), &RevertSlots::default());
         let [(node, text)] = &news[..] else { panic!("{news:?}") };
         assert!(node == "c" && text.contains(r#""values":{"ip":"192.0.2.3"}"#), "{node}: {text}");
     }

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use nmstate_api::{
     ASSIGNED_POLICIES, NodeNetworkConfigurationEnactment as Enactment, NodeNetworkState,
-    PolicyStatus, StoredPolicy,
+    PolicyStatus, RevertSlots, StoredPolicy,
 };
 use node_policy::pace::Pace;
 use node_policy::policy_status::{self, PolicyNodes};
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::announcement::{Announcement, announcement};
 use super::assignments;
 use super::features::CoordinatorMetrics;
+use super::reverts::{self, Reverts};
 use super::view::{View, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
@@ -49,6 +50,7 @@ pub struct Coordinator {
     events: Events,
     metrics: CoordinatorMetrics,
     view: View,
+    reverts: Reverts,
     pace: Pace,
     /// Since when each policy has its current generation, as far as this coordinator has observed.
     since: BTreeMap<String, (i64, Timestamp)>,
@@ -69,6 +71,7 @@ impl Coordinator {
             namespace: namespace.to_owned(),
             api: Api::all(client.clone()),
             events: Events::of_coordinator(client.clone()),
+            reverts: Reverts::new(client.clone(), namespace),
             client,
             metrics,
             view: View::default(),
@@ -108,8 +111,13 @@ impl Coordinator {
     /// Writes what differs and may be written. Returns when to decide again.
     async fn decide(&mut self) -> Option<Timestamp> {
         let time = now();
+        let later = time.saturating_add(ASK_AGAIN).ok();
+        if let Err(error) = self.catch_up().await {
+            tracing::warn!("{error:#}");
+            return later;
+        }
         let begun_at = Instant::now();
-        let nodes_by_policy = self.view.nodes_by_policy();
+        let nodes_by_policy = self.nodes_by_policy();
         let overlaps = self.view.overlaps(&nodes_by_policy);
         let mut due: Option<Timestamp> = None;
         let mut wanted: Vec<Wanted> = Vec::new();
@@ -128,7 +136,9 @@ impl Coordinator {
             due = [due, later, checked].into_iter().flatten().min();
             let before = facts.policy.status.as_ref();
             if before != Some(&decided.status) {
+                let begun = before.and_then(|it| it.begun_generation).unwrap_or_default();
                 wanted.push(Wanted {
+                    is_first: begun == 0 && !decided.slots.is_empty(),
                     doubtful: decided.doubtful,
                     policy: name.to_owned(),
                     announcement: announcement(before, &decided.status),
@@ -162,7 +172,18 @@ impl Coordinator {
                 }
             }
         }
-        let known = now.is_empty().then_some(nodes_by_policy);
+        let known = match self.reverts.decide(&self.view, time).await {
+            Ok(reverts::Decision::UpToDate) => now.is_empty().then_some(nodes_by_policy),
+            Ok(reverts::Decision::Continue) => {
+                due = [due, later].into_iter().flatten().min();
+                None
+            }
+            Err(error) => {
+                tracing::warn!("{error:#}");
+                due = [due, later].into_iter().flatten().min();
+                now.is_empty().then_some(nodes_by_policy)
+            }
+        };
         if !self.tell_nodes(known).await {
             due = [due, later].into_iter().flatten().min();
         }
@@ -170,13 +191,38 @@ impl Coordinator {
         due
     }
 
+    /// Reads what watches do not deliver, or not in time.
+    async fn catch_up(&mut self) -> Result<()> {
+        self.reverts.load().await?;
+        // A coordinator of the previous version may have ended the slot of a node that is being
+        // changed, so the reports must be newer than what it wrote.
+        for policy in self.view.of_the_previous_version() {
+            let read = reverts::reports(&self.client, &policy).await?;
+            self.view.read_reports(&policy, read);
+        }
+        Ok(())
+    }
+
+    /// The nodes of each policy.
+    fn nodes_by_policy(&self) -> BTreeMap<String, PolicyNodes> {
+        let mut nodes_by_policy = self.view.nodes_by_policy();
+        for (policy, _) in self.reverts.slots().into_iter().flat_map(|slots| slots.iter()) {
+            if let Some(nodes) = nodes_by_policy.get_mut(policy) {
+                nodes.is_reverting = self.view.has_policy(policy);
+            }
+        }
+        nodes_by_policy
+    }
+
     /// Writes the stored policies to the assignments of nodes. Returns whether all nodes are up to
     /// date. `known` are the nodes of each policy, unless the view has changed since they were
     /// determined.
     async fn tell_nodes(&mut self, known: Option<BTreeMap<String, PolicyNodes>>) -> bool {
         let begun_at = Instant::now();
-        let nodes_by_policy = known.unwrap_or_else(|| self.view.nodes_by_policy());
-        let news = assignments::news(&self.view, &nodes_by_policy);
+        let nodes_by_policy = known.unwrap_or_else(|| self.nodes_by_policy());
+        let none = RevertSlots::default();
+        let reverts = self.reverts.slots().unwrap_or(&none);
+        let news = assignments::news(&self.view, &nodes_by_policy, reverts);
         self.computed += begun_at.elapsed();
         let api: &Api<NodeNetworkState> = &Api::all(self.client.clone());
         let told = stream::iter(&news).map(|(node, text)| async move {
@@ -227,6 +273,10 @@ impl Coordinator {
                 anyhow::bail!("the reports of nodes are not up to date yet");
             }
             let name = wanted.policy.as_str();
+            let uid = wanted.metadata.uid.as_deref();
+            if wanted.is_first && self.reverts.is_reverting(name, uid).await? {
+                anyhow::bail!("the deleted policy of this name is still being reverted");
+            }
             let object = StoredPolicy::of_status(&wanted.metadata, &wanted.status)?;
             let parameters = PostParams::default();
             match within(self.api.replace_status(name, &parameters, &object)).await? {
@@ -259,6 +309,9 @@ enum Written {
 /// A status that is to be written.
 struct Wanted {
     policy: String,
+    /// Whether nodes get slots for the first time since the policy was created. There may have been
+    /// another policy of this name, which is still being reverted.
+    is_first: bool,
     doubtful: Vec<Slot>,
     metadata: ObjectMeta,
     status: PolicyStatus,

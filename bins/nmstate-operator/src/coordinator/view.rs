@@ -14,9 +14,11 @@ use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{
     ACCEPTED_GENERATION, ASSIGNED_POLICIES, Assignments, EnactmentConditionType, NODE_LABEL,
     NodeNetworkConfigurationEnactment as Enactment, NodeNetworkState, NodeValues, POLICY_LABEL,
-    StoredPolicy, condition,
+    StoredPolicy, Warning, condition,
 };
-use node_policy::policy_status::{PolicyFacts, PolicyNodes};
+use node_policy::limit::MaxUnavailable;
+use node_policy::policy_status::{PolicyFacts, PolicyNodes, is_of_the_previous_version};
+use node_policy::revert::LeftNode;
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
 use node_policy::verdict::is_refusal;
@@ -81,6 +83,9 @@ pub(super) struct EnactmentFacts {
     pub(super) features: Vec<String>,
     tried_with: Option<String>,
     refusal: Option<String>,
+    warnings: Vec<Warning>,
+    /// How many nodes may revert the policy at the same time; none without the state for that.
+    revert_limit: Option<MaxUnavailable>,
 }
 
 impl EnactmentFacts {
@@ -154,6 +159,61 @@ impl View {
         self.policies.remove(policy);
     }
 
+    /// Replaces the reports about a policy by those that were just read.
+    pub(super) fn read_reports(&mut self, policy: &str, reports: Vec<Enactment>) {
+        let read: BTreeSet<String> = reports.iter().map(ResourceExt::name_any).collect();
+        let of_it = self.enactments.iter().filter(|(_, it)| it.policy == policy);
+        let gone: Vec<String> = of_it
+            .filter(|(name, _)| !read.contains(*name))
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        gone.iter().for_each(|name| self.enactments.remove(name));
+        for report in reports {
+            self.enactments.wrote(report, enactment_facts);
+        }
+    }
+
+    /// Names of policies whose status was written by the previous version last.
+    pub(super) fn of_the_previous_version(&self) -> Vec<String> {
+        let is_it = |facts: &PolicyFacts| {
+            facts.policy.status.as_ref().is_some_and(is_of_the_previous_version)
+        };
+        let policies = self.policies().filter(|(_, facts)| facts.options.is_ok() && is_it(facts));
+        policies.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Whether a policy exists and is not being deleted.
+    pub(super) fn has_policy(&self, name: &str) -> bool {
+        let facts = self.policies.get(name);
+        facts.is_some_and(|facts| facts.policy.metadata.deletion_timestamp.is_none())
+    }
+
+    /// The nodes that have reports about policies that do not exist any more, by policy.
+    pub(super) fn left(&self) -> BTreeMap<String, BTreeMap<String, LeftNode>> {
+        let mut left: BTreeMap<String, BTreeMap<String, LeftNode>> = BTreeMap::new();
+        for facts in self.enactments().filter(|facts| !self.has_policy(&facts.policy)) {
+            let nodes = left.entry(facts.policy.clone()).or_default();
+            nodes.extend(self.left_node(facts).map(|node| (facts.node.clone(), node)));
+        }
+        left
+    }
+
+    fn left_node(&self, facts: &EnactmentFacts) -> Option<LeftNode> {
+        Some(LeftNode {
+            is_ready: self.nodes.get(&facts.node).is_some_and(|node| node.is_ready),
+            enactment: facts.uid.clone()?,
+            phase: facts.phase,
+            used: facts.used,
+            limit: facts.revert_limit,
+        })
+    }
+
+    /// The nodes with these reports, which were just read.
+    pub(super) fn left_by(&self, reports: Vec<Enactment>) -> BTreeMap<String, LeftNode> {
+        let facts = reports.into_iter().map(enactment_facts);
+        facts.filter_map(|facts| Some((facts.node.clone(), self.left_node(&facts)?))).collect()
+    }
+
     /// The input of the decision about each policy: its nodes, with their reports.
     pub(super) fn nodes_by_policy(&self) -> BTreeMap<String, PolicyNodes> {
         let mut said: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
@@ -194,10 +254,17 @@ impl View {
                     used: said.and_then(|it| it.used),
                     is_free: !busy.contains(node),
                     refusal: said.and_then(|it| it.refusal.clone()),
+                    is_reverted: options.is_some_and(|it| it.is_reverted_on(node))
+                        && said.is_some_and(|it| it.revert_limit.is_some()),
                 };
                 let nodes =
                     if is_matching { &mut policy_nodes.nodes } else { &mut policy_nodes.leaving };
                 nodes.insert(node.to_owned(), view);
+                if let Some(said) = said.filter(|it| is_matching && it.generation == generation)
+                    && !said.warnings.is_empty()
+                {
+                    policy_nodes.warnings.insert(node.to_owned(), said.warnings.clone());
+                }
                 policy_nodes.values.extend(own.map(|own| (node.to_owned(), own)));
             }
             let matching = policy_nodes.nodes.keys().map(String::as_str);
@@ -287,6 +354,7 @@ pub(super) fn node_view(enactment: Option<Enactment>) -> NodeView {
         used: facts.as_ref().and_then(|it| it.used),
         is_free: true,
         refusal: None,
+        is_reverted: false,
     }
 }
 
@@ -300,6 +368,7 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
     let refusal = status.failure.as_ref().is_some_and(|it| is_refusal(&it.kind));
     let failing = condition::find(&status.conditions, EnactmentConditionType::Failing);
     let refusal = failing.filter(|_| refusal).and_then(|it| it.message.clone());
+    let limit = MaxUnavailable::parse(status.revert_max_unavailable.as_ref());
     let heartbeats = status.conditions.iter().filter_map(|it| it.last_heartbeat_time.as_ref());
     EnactmentFacts {
         node,
@@ -312,6 +381,8 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         features: status.features,
         tried_with: status.tried_with,
         refusal,
+        warnings: status.warnings,
+        revert_limit: (!status.revert_state.is_empty()).then(|| limit.unwrap_or_default()),
     }
 }
 

@@ -1,15 +1,15 @@
 //! The reports of this node about policies: created, updated and deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::{
     ACCEPTED_GENERATION, CapturedState, EnactmentName, EnactmentStatus, Failure, IntOrText,
     NODE_LABEL, NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment,
-    POLICY_LABEL, PolicyName, condition,
+    POLICY_LABEL, PolicyName, Warning, condition,
 };
 use node_policy::Phase;
 
@@ -40,6 +40,7 @@ pub(crate) struct Details {
     pub(crate) desired: NetworkDocument,
     pub(crate) captured: BTreeMap<String, CapturedState>,
     pub(crate) features: Vec<String>,
+    pub(crate) warnings: Vec<Warning>,
     pub(crate) attempts: u32,
     pub(crate) revert: NetworkDocument,
     /// How many nodes may be reverted at the same time.
@@ -142,15 +143,6 @@ impl Enactments {
         Ok(held)
     }
 
-    /// The nodes that have a report about a policy.
-    pub(crate) async fn nodes(&self, policy: &str) -> Result<BTreeSet<String>> {
-        let doing = || format!("listing the reports about policy {policy}");
-        let of = ListParams::default().labels(&format!("{POLICY_LABEL}={policy}"));
-        let list = within(self.api.list_metadata(&of)).await.with_context(doing)?;
-        let list = list.with_context(doing)?;
-        Ok(list.items.iter().filter_map(|it| it.labels().get(NODE_LABEL).cloned()).collect())
-    }
-
     pub(crate) async fn delete(&self, name: &str) -> Result<()> {
         let doing = || format!("deleting {name}");
         match within(self.api.delete(name, &DeleteParams::default())).await.with_context(doing)? {
@@ -181,6 +173,7 @@ fn status(
         captured_states: details.captured,
         policy_generation: Some(update.generation),
         features: details.features,
+        warnings: details.warnings,
         retry_count,
         failure: update.failure.clone(),
         tried_with: update.tried_with.clone(),

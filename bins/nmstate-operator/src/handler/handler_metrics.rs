@@ -331,7 +331,7 @@ mod tests {
         let rolled_back = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::ApiServer),
-            is_outage: false,
+            outage: node_policy::verdict::Outage::No,
             why: "why".into(),
             recovery: node_network::Recovery::Works,
         };

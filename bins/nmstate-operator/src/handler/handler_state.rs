@@ -9,8 +9,11 @@ use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
 use nmstate::{Interface, InterfaceType, NetworkState};
 use nmstate_api::annotations::{Drift, PolicyOptions};
-use nmstate_api::{EnactmentConditionType, IntOrText, NetworkDocument, NodeName, condition};
+use nmstate_api::{
+    EnactmentConditionType, IntOrText, NetworkDocument, NodeName, Warning, condition,
+};
 use node_policy::drift::Corrections;
+use node_policy::second_chance::Failed;
 use node_policy::secrets::Secrets;
 use node_policy::{
     Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, second_chance, terms,
@@ -20,6 +23,7 @@ use super::annotations::NOT_REVERTED;
 use super::drift::reports_drift;
 use super::enactments::{Details, Enactments, StatusUpdate};
 use super::node_report::NodeReport;
+use super::policies::Source;
 use super::view::{News, Refresh, View};
 use crate::events::{Events, Reason};
 
@@ -46,10 +50,10 @@ pub(super) struct Memory {
     /// The generation that was applied here last.
     pub(super) applied: Option<i64>,
     pub(super) attempts: u32,
+    /// Attempts during which the API server was down. They are not counted against the change.
+    pub(super) outages: u32,
     /// Attempts to revert it after it was deleted.
     pub(super) reverts: u32,
-    /// Since when it waits to be reverted here.
-    pub(super) revert_since: Option<Instant>,
     /// `maxUnavailable` of the policy.
     pub(super) limit: Option<IntOrText>,
     /// No step is taken before this time.
@@ -68,6 +72,8 @@ pub(super) struct Memory {
 pub(super) struct Evaluated {
     pub(super) rendered: Rendered,
     pub(super) features: Vec<String>,
+    /// Parts of it that have no effect.
+    pub(super) warnings: Vec<Warning>,
     pub(super) differs: bool,
     /// Why nmstate cannot apply it to the node.
     pub(super) refusal: Option<String>,
@@ -91,6 +97,7 @@ pub(super) enum JobKind {
 /// All state that changes while the handler runs.
 pub(super) struct HandlerState {
     pub(super) view: View,
+    source: Source,
     pub(super) memory: BTreeMap<String, Memory>,
     pub(super) enactments: Enactments,
     pub(super) report: NodeReport,
@@ -119,6 +126,16 @@ pub(super) fn label(policy: &str, generation: i64) -> String {
 }
 
 impl Memory {
+    /// Counts an attempt. Returns its number, from one, among those of its kind.
+    pub(super) fn count(&mut self, attempt: &Attempt) -> u32 {
+        let counter = match attempt.is_api_down() {
+            true => &mut self.outages,
+            false => &mut self.attempts,
+        };
+        *counter = counter.saturating_add(1);
+        *counter
+    }
+
     pub(super) fn status_update(
         &self,
         phase: Phase,
@@ -137,6 +154,7 @@ impl Memory {
                 desired: evaluated.map(|it| it.rendered.document.clone()).unwrap_or_default(),
                 captured: evaluated.map(|it| it.rendered.captured.clone()).unwrap_or_default(),
                 features: evaluated.map(|it| it.features.clone()).unwrap_or_default(),
+                warnings: evaluated.map(|it| it.warnings.clone()).unwrap_or_default(),
                 // A success does not report the number of attempts.
                 attempts: if phase == Phase::Available { 0 } else { self.attempts },
                 revert: evaluated.map(|it| it.revert.clone()).unwrap_or_default(),
@@ -147,9 +165,15 @@ impl Memory {
 }
 
 impl HandlerState {
-    pub(super) fn new(client: &Client, node: &NodeName, manager: Option<String>) -> Self {
+    pub(super) fn new(
+        client: &Client,
+        node: &NodeName,
+        source: Source,
+        manager: Option<String>,
+    ) -> Self {
         Self {
             view: View::default(),
+            source,
             memory: BTreeMap::new(),
             enactments: Enactments::new(client.clone(), node.clone()),
             report: NodeReport::new(client.clone(), node.clone()),
@@ -202,7 +226,7 @@ impl HandlerState {
         all.chain(self.next_retry()).min()
     }
 
-    /// When a failed policy is retried because the node changed.
+    /// When a failed policy is retried: because the node changed, or the API server may have been down.
     fn retry_at(&self, policy: &str) -> Option<Timestamp> {
         let reported = self.view.reported(policy)?;
         if Phase::of(&reported.conditions) != Phase::Failed {
@@ -212,7 +236,13 @@ impl HandlerState {
         let failed = failing.last_heartbeat_time.as_ref()?.0;
         let attempts = reported.retry_count.values().max().copied().unwrap_or(1);
         let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
-        second_chance::retry_at(attempts, failed, self.node_changed)
+        let failure = reported.failure.as_ref();
+        let failed = Failed {
+            attempts,
+            at: failed,
+            is_possible_outage: failure.is_some_and(|it| it.possible_outage == Some(true)),
+        };
+        second_chance::retry_at(failed, self.node_changed)
     }
 
     fn next_retry(&self) -> Option<Instant> {
@@ -292,9 +322,9 @@ impl HandlerState {
             is_stale: (keeps_revert_state && evaluated.is_some_and(|(_, it)| it.revert.is_empty()))
                 || (options.drift == Drift::Ignore && reported.is_some_and(reports_drift)),
             may_retry: self.retry_at(policy).is_some_and(|at| at <= Timestamp::now()),
-            has_waited: memory
-                .and_then(|it| it.since)
-                .is_some_and(|since| since.elapsed() >= LONG_WAIT),
+            // Warnings are reported at once: before any node is changed.
+            has_waited: evaluated.is_some_and(|(_, it)| !it.warnings.is_empty())
+                || memory.and_then(|it| it.since).is_some_and(|since| since.elapsed() >= LONG_WAIT),
         };
         node_policy::step(view.as_ref(), &own)
     }
@@ -392,6 +422,27 @@ impl HandlerState {
         let written = self.enactments.return_slot(held, slot).await?;
         self.view.wrote(written);
         Ok(())
+    }
+
+    /// Reads a policy again.
+    pub(super) async fn read_again(&mut self, policy: &str) -> Result<()> {
+        let read = self.view.read_again(policy, &self.source).await;
+        match self.view.take_read(read) {
+            true => Ok(()),
+            false => anyhow::bail!("policy {policy} could not be read again"),
+        }
+    }
+
+    /// Returns slots to revert deleted policies that exist again.
+    pub(super) async fn return_stale_slots(&mut self) {
+        for policy in self.view.names() {
+            let Some(slot) = self.view.stale_revert_slot(&policy) else { continue };
+            let Some(held) = self.view.enactment(&policy).cloned() else { continue };
+            match self.enactments.return_slot(held, slot).await {
+                Ok(written) => self.view.wrote(written),
+                Err(error) => tracing::warn!(policy, "{error:#}"),
+            }
+        }
     }
 
     /// Ends expired rests for the whole round, so that two reads of the clock cannot disagree.

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::Result;
-use kube::{Api, Client};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt};
 use nmstate_api::{
-    Assignment, Assignments, NodeNetworkConfigurationPolicy as Policy, NodeValues, StoredPolicy,
-    Unreadable,
+    Assignment, Assignments, NodeNetworkConfigurationPolicy as Policy, NodeValues, REVERT_SLOTS,
+    REVERTS, RevertSlots, Slot, StoredPolicy, Unreadable,
 };
 
 use crate::requests::within;
@@ -29,6 +30,49 @@ struct Read {
     told: Option<Assignment>,
     /// None if the policy does not exist.
     policy: Option<Result<Policy, Unreadable>>,
+    /// The slots to revert a deleted policy of this name.
+    reverts: Vec<Slot>,
+}
+
+/// Where policies, and the slots of deleted ones, are read.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) client: Client,
+    /// The namespace of the coordinator.
+    pub(super) namespace: String,
+}
+
+impl Source {
+    /// Reads a policy after a while, and the slots to revert it if there is one for this node.
+    fn read(&self, name: String, told: Option<Assignment>, after: Duration) -> Reading {
+        let policies: Api<StoredPolicy> = Api::all(self.client.clone());
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
+        Box::pin(async move {
+            tokio::time::sleep(after).await;
+            let read = async {
+                // First the slots: a policy that does not exist afterwards did not exist when they
+                // were read, either.
+                let reverts = match told.as_ref().and_then(|told| told.revert) {
+                    Some(_) => reverts(within(leases.get_opt(REVERTS)).await??, &name)?,
+                    None => Vec::new(),
+                };
+                Ok((within(policies.get_opt(&name)).await??, reverts))
+            };
+            let result: Result<_> = read.await;
+            ReadResult { name, told, result }
+        })
+    }
+}
+
+/// Versions are numbers that grow, from Kubernetes 1.35 on by contract.
+fn version(policy: &Policy) -> Option<u64> {
+    policy.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+fn reverts(lease: Option<Lease>, policy: &str) -> Result<Vec<Slot>> {
+    let Some(lease) = lease else { return Ok(Vec::new()) };
+    let Some(text) = lease.annotations().get(REVERT_SLOTS) else { return Ok(Vec::new()) };
+    Ok(RevertSlots::parse(text)?.of(policy).to_vec())
 }
 
 /// A policy that is being read.
@@ -38,7 +82,7 @@ pub(super) type Reading = Pin<Box<dyn Future<Output = ReadResult>>>;
 pub(super) struct ReadResult {
     name: String,
     told: Option<Assignment>,
-    policy: Result<Option<StoredPolicy>>,
+    result: Result<(Option<StoredPolicy>, Vec<Slot>)>,
 }
 
 impl Policies {
@@ -59,7 +103,7 @@ impl Policies {
     pub(super) fn next<'a>(
         &'a self,
         reported: impl Iterator<Item = &'a str>,
-        client: &Client,
+        source: &Source,
         after: Duration,
     ) -> Option<Reading> {
         let assigned = self.assigned.as_ref()?;
@@ -69,24 +113,31 @@ impl Policies {
         };
         let name = names.find(is_new)?.to_owned();
         let told = assigned.get(&name).cloned();
-        let api: Api<StoredPolicy> = Api::all(client.clone());
-        Some(Box::pin(async move {
-            tokio::time::sleep(after).await;
-            let policy = match within(api.get_opt(&name)).await {
-                Ok(policy) => policy.map_err(anyhow::Error::new),
-                Err(error) => Err(error),
-            };
-            ReadResult { name, told, policy }
-        }))
+        Some(source.read(name, told, after))
+    }
+
+    /// Reads a policy again, whether it has changed or not.
+    pub(super) fn again(&self, name: &str, source: &Source) -> Reading {
+        let told = self.assigned.as_ref().and_then(|assigned| assigned.get(name)).cloned();
+        source.read(name.to_owned(), told, Duration::ZERO)
     }
 
     /// Stores the result of a read. Returns whether it succeeded.
     pub(super) fn take(&mut self, result: ReadResult) -> bool {
-        let ReadResult { name, told, policy } = result;
-        match policy {
-            Ok(policy) => {
+        let ReadResult { name, told, result } = result;
+        match result {
+            Ok((policy, reverts)) => {
                 let policy = policy.map(|policy| policy.read());
-                self.read.insert(name, Read { told, policy });
+                // It may have been read again since this read was sent.
+                let is_older = |held: &Read| match (&held.policy, &policy) {
+                    (Some(Ok(held)), Some(Ok(read))) => {
+                        held.metadata.uid == read.metadata.uid && version(held) > version(read)
+                    }
+                    _ => false,
+                };
+                if !self.read.get(&name).is_some_and(is_older) {
+                    self.read.insert(name, Read { told, policy, reverts });
+                }
                 true
             }
             Err(error) => {
@@ -120,6 +171,11 @@ impl Policies {
         self.read.get(name).is_some_and(|read| read.policy.is_none())
     }
 
+    /// The slots to revert a deleted policy of this name.
+    pub(super) fn reverts(&self, name: &str) -> &[Slot] {
+        self.read.get(name).map(|read| read.reverts.as_slice()).unwrap_or_default()
+    }
+
     /// The values of this node for the policy.
     pub(super) fn values(&self, name: &str) -> Option<&NodeValues> {
         self.assigned.as_ref()?.get(name)?.values.as_ref()
@@ -142,7 +198,8 @@ mod tests {
 
     fn read(policies: &mut Policies, policy: Option<StoredPolicy>) {
         let told = policies.assigned.as_ref().unwrap().get("p").cloned();
-        assert!(policies.take(ReadResult { name: "p".into(), told, policy: Ok(policy) }));
+        let result = Ok((policy, Vec::new()));
+        assert!(policies.take(ReadResult { name: "p".into(), told, result }));
     }
 
     fn stored() -> StoredPolicy {
@@ -182,6 +239,21 @@ mod tests {
         policies.assign(told(2));
         assert_eq!(next(&policies, &["p"]).as_deref(), Some("p"));
         assert!(policies.are_complete(["p"].into_iter()), "what was read is used until then");
+    }
+
+    #[test]
+    fn a_read_that_was_overtaken_by_a_later_one_is_not_used() {
+        let stored = |version: u64| -> StoredPolicy {
+            let metadata = format!(r#"{{"name":"p","uid":"u","resourceVersion":"{version}"}}"#);
+            serde_json::from_str(&format!(r#"{{"metadata":{metadata}}}"#)).unwrap()
+        };
+        let mut policies = Policies::default();
+        policies.assign(told(1));
+        for (read_now, expected) in [(7, 7), (6, 7), (10, 10)] {
+            read(&mut policies, Some(stored(read_now)));
+            let held = policies.get("p").unwrap().as_ref().unwrap();
+            assert_eq!(version(held), Some(expected));
+        }
     }
 
     #[test]

@@ -8,12 +8,14 @@ use anyhow::Result;
 use futures_util::StreamExt;
 use kube::Client;
 use nmstate::NetworkState;
-use nmstate_api::NodeName;
 use nmstate_api::annotations::{Drift, OnDelete, Persistence, Probes};
+use nmstate_api::{NodeName, Warning};
 use node_network::Recovered;
-use node_policy::limit::MaxUnavailable;
-use node_policy::revert::Turn;
-use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert, terms};
+use node_policy::secrets::Secrets;
+use node_policy::{
+    Attempt, Phase, Step, bounds, guard, nmstate_messages, rendering, report, revert, terms,
+    warnings,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
@@ -26,7 +28,7 @@ use super::handler_state::{
 use super::installed;
 use super::machine::{Change, Machine};
 use super::node_report::Seen;
-use super::policies::{ReadResult, Reading};
+use super::policies::{ReadResult, Reading, Source};
 use super::view::news;
 use crate::events::Reason;
 use crate::service_port::ServiceState;
@@ -48,6 +50,8 @@ const MOST_STEPS: usize = 8;
 #[derive(Debug)]
 pub struct Handler<M> {
     pub node: NodeName,
+    /// The namespace of the coordinator, where slots of deleted policies are.
+    pub namespace: String,
     pub machine: M,
     pub service: Arc<ServiceState>,
     pub metrics: HandlerMetrics,
@@ -63,7 +67,8 @@ impl<M: Machine> Handler<M> {
         let installed = installed::wait(&client);
         tokio::pin!(installed);
         let manager = self.machine.version().await;
-        let mut handler = HandlerState::new(&client, &self.node, manager);
+        let source = Source { client: client.clone(), namespace: self.namespace.clone() };
+        let mut handler = HandlerState::new(&client, &self.node, source.clone(), manager);
         let mut running: Running<'_> = None;
         let mut reading: Option<Reading> = None;
         let mut read_after = Duration::ZERO;
@@ -87,7 +92,7 @@ impl<M: Machine> Handler<M> {
                 }
             }
             if reading.is_none() {
-                reading = handler.view.next_read(&client, read_after);
+                reading = handler.view.next_read(&source, read_after);
             }
             let due = handler.next_due(running.is_some());
             tokio::select! {
@@ -207,6 +212,7 @@ impl<M: Machine> Handler<M> {
         handler.follow_annotations().await;
         handler.start_retries();
         handler.write_postponed_updates().await;
+        handler.return_stale_slots().await;
         for policy in handler.view.names() {
             for _ in 0..MOST_STEPS {
                 let step = handler.step(&policy);
@@ -261,8 +267,10 @@ impl<M: Machine> Handler<M> {
         let phase = Phase::of(&held.conditions);
         let is_reported = held.policy_generation == Some(generation);
         let values = options.values.as_ref();
-        let rendered =
-            rendering::render_with(&object.spec, values, &held.captured_states, &current);
+        let spec = object.spec.clone();
+        let (rendered, mut messages) = nmstate_messages::collect(|| {
+            rendering::render_with(&spec, values, &held.captured_states, &current)
+        });
         let limit = object.spec.max_unavailable.clone();
         let mut memory = Memory { generation, options, limit, ..Memory::default() };
         memory.since = Some(Instant::now());
@@ -282,7 +290,17 @@ impl<M: Machine> Handler<M> {
             Err(error) => Some(Attempt::NotRendered { why: error.to_string() }),
         };
         if let (Ok(rendered), None) = (rendered, &refused) {
-            let compared = rendering::differs(&rendered.desired, &current);
+            let (compared, more) =
+                nmstate_messages::collect(|| rendering::differs(&rendered.desired, &current));
+            messages.extend(more);
+            let secrets = Secrets::of(&spec.desired_state);
+            let desired = rendering::filled(&spec, memory.options.values.as_ref());
+            let desired = desired.unwrap_or_default();
+            let compared = compared.map_err(|why| warnings::located(&desired, &why));
+            let warnings = warnings::with_messages(&desired, &messages);
+            let warnings = warnings
+                .into_iter()
+                .map(|it| Warning { reason: secrets.hide(it.reason), path: it.path });
             let statistic = rendered.desired.statistic(&current).ok();
             let features = statistic.map(|it| names_of(&it.features)).unwrap_or_default();
             // A drift that is only reported does not cause a change when the handler starts.
@@ -301,6 +319,7 @@ impl<M: Machine> Handler<M> {
             }
             memory.evaluation = Some(Evaluated {
                 features,
+                warnings: warnings.collect(),
                 differs: !is_left && compared.as_ref() != Ok(&false),
                 refusal: compared.err(),
                 revert: if keeps_revert_state {
@@ -370,6 +389,13 @@ impl<M: Machine> Handler<M> {
         // Nothing is changed before the report is written: a node that cannot report would be
         // changed without a record.
         handler.report_phase(policy, Phase::Progressing, "applying the desired state").await?;
+        // The policy may have been deleted or edited, or the slot ended, before that report: then other
+        // nodes may have been given slots.
+        handler.read_again(policy).await?;
+        if handler.step(policy) != Step::Apply {
+            tracing::info!(policy, generation, "not started: the policy or its slots have changed");
+            return Ok(None);
+        }
         tracing::info!(policy, generation, "applying");
         let job = Job {
             policy: policy.to_owned(),
@@ -392,29 +418,18 @@ impl<M: Machine> Handler<M> {
         Ok(Some((job, Box::pin(change))))
     }
 
-    /// Whether it is the turn of this node to revert a deleted policy. The coordinator grants no
-    /// slots for it: nodes take turns in the order of their names, by the remaining reports. A
-    /// revert that needs no turn is always allowed.
+    /// Whether this node may revert a policy, or need not: it has a slot, and the policy is still
+    /// deleted or reverted here. That is read again, because what was observed may be outdated.
     async fn may_revert(&self, handler: &mut HandlerState, policy: &str) -> Result<bool> {
         let Some(status) = handler.view.reported(policy) else { return Ok(true) };
         if status.revert_state.is_empty() || !handler.view.is_reverted(policy) {
             return Ok(true);
         }
-        let limit = MaxUnavailable::parse(status.revert_max_unavailable.as_ref());
-        let mut left = handler.enactments.nodes(policy).await?;
-        // If the policy exists, only some nodes are reverted.
-        if let Some(Ok(options)) =
-            handler.view.options(policy).filter(|_| !handler.view.is_deleted(policy))
-        {
-            left.retain(|node| options.is_reverted_on(node));
+        if handler.view.revert_slot(policy).is_none() {
+            return Ok(false);
         }
-        let memory = handler.memory.entry(policy.to_owned()).or_default();
-        let waited = memory.revert_since.get_or_insert_with(Instant::now).elapsed();
-        let turn = revert::turn(self.node.as_str(), &left, limit.unwrap_or_default(), waited);
-        if let Turn::In(wait) = turn {
-            memory.rest_until = Some(Instant::now() + wait);
-        }
-        Ok(turn == Turn::Now)
+        handler.read_again(policy).await?;
+        Ok(handler.view.is_reverted(policy) && handler.view.revert_slot(policy).is_some())
     }
 
     /// Starts to revert a policy that was deleted, or that no longer applies to this node, if
@@ -514,8 +529,8 @@ impl<M: Machine> Handler<M> {
     ) -> Result<()> {
         let attempt = attempt.without(&handler.secrets(policy));
         let memory = handler.memory.entry(policy.to_owned()).or_default();
-        memory.attempts += 1;
-        let verdict = attempt.judge(memory.attempts);
+        let number = memory.count(&attempt);
+        let verdict = attempt.judge(number);
         let mut reasons = Vec::new();
         if attempt.rolled_back().is_some() && !memory.is_rollback_reported {
             memory.is_rollback_reported = true;

@@ -16,10 +16,11 @@ use nmstate_api::{
     NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
     NodeNetworkState, POLICY_LABEL, PolicyName, REFRESH_LABEL,
 };
+use node_policy::policy_status::slot_from_api;
 use node_policy::rollout::{self, Slot};
-use node_policy::{PolicyView, selection, terms};
+use node_policy::{PolicyView, revert, selection, terms};
 
-use super::policies::{Policies, ReadResult, Reading};
+use super::policies::{Policies, ReadResult, Reading, Source};
 use crate::watch_cache::WatchCache;
 use crate::watching;
 
@@ -114,10 +115,15 @@ impl View {
     }
 
     /// Starts to read the next policy that has changed, after a while.
-    pub(crate) fn next_read(&self, client: &Client, after: Duration) -> Option<Reading> {
+    pub(super) fn next_read(&self, source: &Source, after: Duration) -> Option<Reading> {
         let is_known = self.enactments.is_complete();
-        let next = || self.policies.next(self.reported_policies(), client, after);
+        let next = || self.policies.next(self.reported_policies(), source, after);
         is_known.then(next).flatten()
+    }
+
+    /// Reads a policy again, whether it has changed or not.
+    pub(super) fn read_again(&self, policy: &str, source: &Source) -> Reading {
+        self.policies.again(policy, source)
     }
 
     /// Stores a policy that was read. Returns whether it succeeded.
@@ -237,27 +243,44 @@ impl View {
     pub(crate) fn slot(&self, name: &str) -> Option<Time> {
         let policy = self.policy(name)?;
         let generation = policy.metadata.generation.unwrap_or_default();
-        let slots: Vec<Slot> = policy.status.as_ref()?.slots.iter().map(slot).collect();
+        let slots: Vec<Slot> = policy.status.as_ref()?.slots.iter().map(slot_from_api).collect();
         let enactment = self.enactment(name)?;
         let used = enactment.status.as_ref().and_then(|it| it.used_slot.as_ref());
         let node = self.own_node()?.owner.name.as_str();
-        let uid = enactment.metadata.uid.as_deref();
+        let uid = enactment.metadata.uid.as_deref()?;
         rollout::own_slot(&slots, node, generation, uid, used.map(|it| it.0))
             .map(|slot| Time(slot.expires))
+    }
+
+    /// The slot by which this node may revert a policy: in the status of a policy that exists, else
+    /// among those of deleted policies.
+    pub(crate) fn revert_slot(&self, name: &str) -> Option<Time> {
+        let slots = match self.is_deleted(name) {
+            true => self.policies.reverts(name),
+            false => &self.policy(name)?.status.as_ref()?.slots,
+        };
+        self.own_revert_slot(name, slots)
+    }
+
+    /// A slot to revert a deleted policy although there is another policy of that name now. It is not
+    /// used any more.
+    pub(crate) fn stale_revert_slot(&self, name: &str) -> Option<Time> {
+        let slots = self.policies.reverts(name);
+        (!self.is_deleted(name)).then(|| self.own_revert_slot(name, slots)).flatten()
+    }
+
+    fn own_revert_slot(&self, name: &str, slots: &[nmstate_api::Slot]) -> Option<Time> {
+        let slots: Vec<Slot> = slots.iter().map(slot_from_api).collect();
+        let enactment = self.enactment(name)?;
+        let used = enactment.status.as_ref().and_then(|it| it.used_slot.as_ref());
+        let node = self.own_node()?.owner.name.as_str();
+        let uid = enactment.metadata.uid.as_deref()?;
+        revert::own_slot(&slots, node, uid, used.map(|it| it.0)).map(|slot| Time(slot.expires))
     }
 
     /// Our last report about a policy.
     pub(crate) fn reported(&self, policy: &str) -> Option<&EnactmentStatus> {
         self.enactment(policy)?.status.as_ref()
-    }
-}
-
-fn slot(slot: &nmstate_api::Slot) -> Slot {
-    Slot {
-        node: slot.node.clone(),
-        generation: slot.generation,
-        expires: slot.expires.0,
-        enactment: slot.enactment.clone(),
     }
 }
 

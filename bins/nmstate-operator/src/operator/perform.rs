@@ -165,9 +165,10 @@ impl Performer {
         if self.done == Some(Done::Removed) {
             return Ok(());
         }
-        // Beside a hosted control plane the coordinator and its lease stay.
-        let lease = (!self.is_hosted).then(operand::lease);
-        for object in operand::everything(self.is_hosted).iter().rev().chain(&lease) {
+        // Beside a hosted control plane the coordinator and its leases stay.
+        let leases = (!self.is_hosted).then(operand::leases);
+        let leases = leases.iter().flatten();
+        for object in operand::everything(self.is_hosted).iter().rev().chain(leases) {
             self.take_away(object).await?;
         }
         self.done = Some(Done::Removed);

@@ -1,5 +1,6 @@
 //! The permissions of handlers and the coordinator.
 
+use nmstate_api::REVERTS;
 use serde_json::{Value, json};
 
 use super::labels;
@@ -9,7 +10,23 @@ use crate::names::{COORDINATOR, HANDLER, NAMESPACE};
 /// writing those of other nodes, by the node in its token.
 pub(super) fn handler() -> Vec<Value> {
     let rules = handler_rules();
-    vec![service_account(HANDLER), cluster_role(HANDLER, &rules), cluster_binding(HANDLER)]
+    vec![
+        service_account(HANDLER),
+        cluster_role(HANDLER, &rules),
+        cluster_binding(HANDLER),
+        namespace_role(HANDLER, &handler_namespace_rules()),
+        namespace_binding(HANDLER),
+    ]
+}
+
+/// Which nodes may revert deleted policies.
+fn handler_namespace_rules() -> Value {
+    json!([{
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": [REVERTS],
+        "verbs": ["get"],
+    }])
 }
 
 pub(super) fn handler_rules() -> Value {
@@ -47,9 +64,18 @@ pub(super) fn coordinator() -> Vec<Value> {
         service_account(COORDINATOR),
         cluster_role(COORDINATOR, &coordinator_rules()),
         cluster_binding(COORDINATOR),
-        namespace_role(),
-        namespace_binding(),
+        namespace_role(COORDINATOR, &coordinator_namespace_rules()),
+        namespace_binding(COORDINATOR),
     ]
+}
+
+fn coordinator_namespace_rules() -> Value {
+    json!([
+        // Its own, and the one with the slots to revert deleted policies.
+        rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "patch"]),
+        // Values of nodes.
+        rule("", &["configmaps"], &["get", "list", "watch"]),
+    ])
 }
 
 pub(super) fn coordinator_rules() -> Value {
@@ -114,26 +140,22 @@ fn cluster_binding(name: &str) -> Value {
     })
 }
 
-fn namespace_role() -> Value {
+fn namespace_role(name: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
-        "rules": [
-            rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
-            // Values of nodes.
-            rule("", &["configmaps"], &["get", "list", "watch"]),
-        ],
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels(name) },
+        "rules": rules,
     })
 }
 
-fn namespace_binding() -> Value {
+fn namespace_binding(name: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
-        "roleRef": role_ref("Role", COORDINATOR),
-        "subjects": [subject(COORDINATOR)],
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels(name) },
+        "roleRef": role_ref("Role", name),
+        "subjects": [subject(name)],
     })
 }
 

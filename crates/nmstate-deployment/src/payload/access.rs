@@ -107,7 +107,7 @@ fn namespace_rules() -> Value {
         rule("", &["services", "serviceaccounts"], &all),
         // To list and watch them is passed on to the coordinator.
         rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "update"]),
-        rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
+        rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "patch", "delete"]),
         rule("networking.k8s.io", &["networkpolicies"], &all),
         rule("policy", &["poddisruptionbudgets"], &all),
         rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &all),

@@ -160,7 +160,7 @@ impl Site {
             "cat > /run/supervise <<'EOF'
 export KUBECONFIG=/host/kubeconfig
 while :; do
-  /host/nmstate-operator handler --node-name {NODE} --patience {patience} \\
+  /host/nmstate-operator handler --node-name {NODE} --namespace default --patience {patience} \\
     --checkpoint {checkpoint} --listen 127.0.0.1:8089 >> /host/handler.log 2>&1 < /dev/null &
   echo $! > /run/handler.pid
   wait $!

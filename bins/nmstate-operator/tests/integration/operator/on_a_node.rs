@@ -97,7 +97,8 @@ impl Scene {
         let child = self
             .node
             .command(IN_NODE)
-            .args(["handler", "--node-name", NAME, "--patience", "60", "--listen", "127.0.0.1:0"])
+            .args(["handler", "--node-name", NAME, "--namespace", "default"])
+            .args(["--patience", "60", "--listen", "127.0.0.1:0"])
             .env("KUBECONFIG", "/host/kubeconfig")
             .stderr(File::create(self.log(log)).unwrap())
             .spawn();

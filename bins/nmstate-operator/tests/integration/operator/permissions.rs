@@ -56,7 +56,7 @@ const COORDINATOR: &[(Scope, &str, &str)] = &[
     (Everywhere, "nmstate.io/nodenetworkstates", "get list watch patch"),
     (Everywhere, "/nodes", READ),
     (Everywhere, "events.k8s.io/events", "create patch"),
-    (Own, "coordination.k8s.io/leases", "get create update"),
+    (Own, "coordination.k8s.io/leases", "get create update patch"),
     (Own, "/configmaps", READ),
 ];
 
@@ -98,7 +98,7 @@ const OPERATOR: &[(Scope, &str, &str)] = &[
     (Own, "/services", "get list watch create patch delete"),
     (Own, "/serviceaccounts", "get list watch create patch delete"),
     (Own, "/configmaps", "get list watch create patch update"),
-    (Own, "coordination.k8s.io/leases", "get create update delete"),
+    (Own, "coordination.k8s.io/leases", "get create update patch delete"),
     (Own, "networking.k8s.io/networkpolicies", "get list watch create patch delete"),
     (Own, "policy/poddisruptionbudgets", "get list watch create patch delete"),
     (Own, "rbac.authorization.k8s.io/roles", "get list watch create patch delete"),
@@ -337,6 +337,12 @@ async fn each_token_may_do_what_is_listed_and_nothing_else() {
         let is_privileged = account != "nmstate-coordinator";
         assert_eq!(may(&cluster, account, "use", constraints, "privileged").await, is_privileged);
         assert!(!may(&cluster, account, "use", constraints, "anyuid").await);
+    }
+    // By name: the slots to revert deleted policies.
+    let leases = ("coordination.k8s.io", "leases");
+    assert!(may(&cluster, "nmstate-handler", "get", leases, "nmstate-reverts").await);
+    for (verb, name) in [("get", "nmstate-coordinator"), ("update", "nmstate-reverts")] {
+        assert!(!may(&cluster, "nmstate-handler", verb, leases, name).await, "{verb} {name}");
     }
     // By name: the roles that it deploys, and no others.
     let roles = ("rbac.authorization.k8s.io", "clusterroles");

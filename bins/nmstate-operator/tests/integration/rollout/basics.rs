@@ -152,6 +152,30 @@ pub(crate) fn reverted_on_delete(bench: &mut Bench) {
     bench.wait_until_left(node, "passing");
 }
 
+pub(crate) fn reverted_with_slots(bench: &mut Bench) {
+    let [down, node] = NODES;
+    let before = [bench.mtu(down), bench.mtu(node)];
+    let revert = [(REVERT_ON_DELETE, "true")];
+    bench.apply_policy("passing", &everywhere(1, &mtu(1339)), &revert);
+    bench.wait_until_available("passing");
+    // A node that is down gets no slot, so the other one does not wait for it.
+    bench.stop_handler(down);
+    bench.set_ready(down, false);
+    bench.delete_policy("passing");
+    bench.wait_for_mtu(node, before[1]);
+    bench.wait_until_left(node, "passing");
+    assert_eq!(bench.mtu(down), 1339);
+    // A new policy of the same name is not reverted, and the slots of the old one do not remain.
+    bench.set_ready(down, true);
+    bench.start_handler(down);
+    bench.wait_for_mtu(down, before[0]);
+    bench.wait_until_left(down, "passing");
+    bench.apply_policy("passing", &everywhere(1, &mtu(1338)), &[]);
+    bench.wait_until_available("passing");
+    NODES.iter().for_each(|node| assert_eq!(bench.mtu(node), 1338));
+    bench.wait("the slots of reverts have ended", || (bench.revert_slots() == "{}").then_some(()));
+}
+
 pub(crate) fn br_ex_is_guarded(bench: &mut Bench) {
     let [node, _] = NODES;
     let off = json!({"enabled": false});

@@ -248,7 +248,7 @@ impl Bench {
         let child = self
             .node(node)
             .command(IN_NODE)
-            .args(["handler", "--node-name", node])
+            .args(["handler", "--node-name", node, "--namespace", "default"])
             .args(["--patience", patience.seconds(), "--listen", "127.0.0.1:0"])
             .env("KUBECONFIG", "/host/kubeconfig")
             .stderr(File::create(&log).unwrap())

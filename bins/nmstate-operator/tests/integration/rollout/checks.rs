@@ -12,6 +12,8 @@ pub(crate) fn one_node_refuses(bench: &mut Bench) {
     for node in NODES {
         let refused = bench.wait_for_phase(node, "impossible", Phase::Failed);
         assert_eq!(refused.status()["failure"]["kind"], "Invalid", "{}", refused.status());
+        let message = refused.message("Failing");
+        assert!(message.contains("cannot be made so: interfaces[0]: "), "{message}");
     }
     assert!(bench.policy("impossible").status()["slots"].is_null());
 
@@ -39,6 +41,29 @@ pub(crate) fn one_node_refuses(bench: &mut Bench) {
     assert_eq!(policy.message("Available"), "1/1 nodes successfully configured");
     assert_eq!(bench.mtu(node), 1377);
     bench.wait_until_left(other, "refused");
+}
+
+pub(crate) fn warns(bench: &mut Bench) {
+    let [node, _] = NODES;
+    let desired = json!({"interfaces": [
+        {"name": "nic1", "type": "ethernet", "state": "up", "mtu": 1379, "ipv4": {"enabled": false, "dhcp": true}},
+        {"name": "gone0", "type": "dummy", "state": "absent", "mtu": 1400},
+    ]});
+    // No node is changed yet.
+    bench.apply_policy("warned", &on(node, &desired), &[(PAUSED, "true")]);
+    let policy = bench.wait_for_policy("warned", "Warning", "PartsWithoutEffect");
+    let message = policy.message("Warning");
+    let ours = format!("{node}: interfaces[0].ipv4.dhcp: it has no effect on nic1");
+    assert!(message.contains(&ours), "{message}");
+    // In the words of nmstate.
+    let of_nmstate = format!("{node}: interfaces[1]: ");
+    assert!(message.contains(&of_nmstate) && message.contains("gone0"), "{message}");
+    assert!(!policy.message("Progressing").contains("no effect"));
+    let warnings = bench.enactment(node, "warned").status()["warnings"].clone();
+    assert_eq!(warnings.as_array().map(Vec::len), Some(2), "{warnings}");
+    bench.annotate_policy("warned", PAUSED, None);
+    bench.wait_until_available("warned");
+    assert_eq!(bench.mtu(node), 1379);
 }
 
 pub(crate) fn paused(bench: &mut Bench) {

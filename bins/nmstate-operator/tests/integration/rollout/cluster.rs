@@ -221,6 +221,14 @@ impl Bench {
         });
     }
 
+    /// The slots of nodes that revert deleted policies.
+    pub(crate) fn revert_slots(&self) -> String {
+        let leases = self.namespaced(&resource("coordination.k8s.io", "v1", "Lease", "leases"));
+        let lease = self.runtime.block_on(leases.get("nmstate-reverts")).unwrap();
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        annotations["nmstate.landfall.dev/revert-slots"].clone()
+    }
+
     pub(crate) fn wait_until_left(&self, node: &str, policy: &str) {
         self.wait(&format!("{node} has no report about {policy}"), || {
             (!self.has_enactment(node, policy)).then_some(())

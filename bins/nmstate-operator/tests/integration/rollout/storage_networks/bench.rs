@@ -241,7 +241,7 @@ impl Bench {
         self.patience = Some(patience);
         let start = format!(
             "export KUBECONFIG=/host/kubeconfig
-setsid ./nmstate-operator handler --node-name {NODE} --patience {patience} \\
+setsid ./nmstate-operator handler --node-name {NODE} --namespace default --patience {patience} \\
   --listen 127.0.0.1:8089 < /dev/null > handler-{}.log 2>&1 &
 echo $! > /run/handler.pid",
             self.handlers

@@ -3,9 +3,13 @@
 //!
 //! The API server is a list of states; each program sees policies, reports and nodes at its own,
 //! possibly much earlier moment. Programs restart, clocks differ by hours, coordinators lead at the
-//! same time, nodes join and leave, the policy and the labels of nodes change.
+//! same time, nodes join and leave, the policy and the labels of nodes change. Coordinators and
+//! handlers are of this version and of the previous one, in any mix.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
+
+mod previous;
+mod reverts;
 
 use std::collections::BTreeMap;
 
@@ -19,10 +23,10 @@ const EVENTS: usize = 500;
 const NODES: usize = 4;
 
 /// A sequence of numbers that looks random and is the same in each run (xorshift64*).
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -30,7 +34,7 @@ impl Dice {
         usize::try_from(high).unwrap() % end
     }
 
-    fn one_in(&mut self, chances: usize) -> bool {
+    pub(crate) fn one_in(&mut self, chances: usize) -> bool {
         self.below(chances) == 0
     }
 }
@@ -41,7 +45,8 @@ struct Policy {
     generation: i64,
     slots: Vec<Slot>,
     was_aborted: bool,
-    has_begun: bool,
+    /// None in a status of the previous version.
+    has_begun: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -88,11 +93,25 @@ struct Handler {
     is_old: bool,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Coordinator {
+    seen: Seen,
+    is_old: bool,
+}
+
+/// Which programs are of the previous version, some of them or none.
+#[derive(Debug, Clone, Copy)]
+struct Mix {
+    old_handlers: bool,
+    old_coordinators: bool,
+}
+
 struct World {
     history: Vec<Store>,
     now: Timestamp,
     limit: usize,
-    coordinators: Vec<Seen>,
+    mix: Mix,
+    coordinators: Vec<Coordinator>,
     handlers: BTreeMap<String, Handler>,
     reports_made: usize,
     most_running: usize,
@@ -100,28 +119,30 @@ struct World {
 }
 
 impl World {
-    fn new(dice: &mut Dice, with_old_handlers: bool) -> Self {
+    fn new(dice: &mut Dice, mix: Mix) -> Self {
         let policy = Policy {
             version: 0,
             generation: 1,
             slots: vec![],
             was_aborted: false,
-            has_begun: false,
+            has_begun: Some(false),
         };
         let mut store = Store { policy, reports: BTreeMap::new(), nodes: BTreeMap::new() };
         let mut handlers = BTreeMap::new();
         for number in 0..NODES {
             let name = format!("node-{number}");
             store.nodes.insert(name.clone(), Node { is_ready: true, matches: true });
-            let is_old = with_old_handlers && dice.one_in(2);
+            let is_old = mix.old_handlers && dice.one_in(2);
             handlers.insert(name, Handler::new(dice, is_old));
         }
         let start = Seen { policy: 0, reports: 0, nodes: 0 };
+        let first = Coordinator { seen: start, is_old: mix.old_coordinators && dice.one_in(2) };
         Self {
+            mix,
             history: vec![store],
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             limit: 1 + dice.below(2),
-            coordinators: vec![start],
+            coordinators: vec![first],
             handlers,
             reports_made: 0,
             most_running: 0,
@@ -145,8 +166,13 @@ impl World {
     }
 
     /// A coordinator decides by what it has observed. Its write fails if the policy changed since.
-    fn coordinate(&mut self, seen: Seen) {
+    fn coordinate(&mut self, coordinator: Coordinator) {
+        let Coordinator { mut seen, is_old } = coordinator;
         let policy = &self.history[seen.policy].policy;
+        if !is_old && policy.has_begun.is_none() {
+            // The previous version may have ended a slot of a node that is being changed.
+            seen.reports = self.history.len() - 1;
+        }
         let reports = &self.history[seen.reports].reports;
         let (mut nodes, mut leaving) = (BTreeMap::new(), BTreeMap::new());
         for (name, node) in &self.history[seen.nodes].nodes {
@@ -155,6 +181,19 @@ impl World {
             into.insert(name.clone(), view);
         }
         leaving.retain(|_, view: &mut NodeView| view.enactment.is_some());
+        if is_old {
+            let scene = previous::Scene {
+                generation: policy.generation,
+                limit: self.limit,
+                nodes: &nodes,
+                held: &policy.slots,
+                was_aborted: policy.was_aborted,
+                now: self.now,
+            };
+            let (slots, is_aborted) = scene.decide();
+            return self.write(policy.version, slots, is_aborted, None);
+        }
+        let is_of_it = |slot: &Slot| slot.generation == policy.generation;
         let input = RolloutInput {
             generation: policy.generation,
             limit: MaxUnavailable::Nodes(self.limit),
@@ -163,9 +202,11 @@ impl World {
             leaving: &leaving,
             held: &policy.slots,
             was_aborted: policy.was_aborted,
-            has_begun: policy.has_begun,
+            is_taken_over: policy.has_begun.is_none(),
+            has_begun: policy.has_begun.unwrap_or_else(|| policy.slots.iter().any(is_of_it)),
             awaits_reports: self.now.as_second() % 3 == 0,
             is_paused: false,
+            are_reverts_paused: false,
             now: self.now,
         };
         let latest = self.latest();
@@ -178,15 +219,42 @@ impl World {
             return;
         }
         let rollout = input.decide();
-        let version = policy.version;
+        self.write(policy.version, rollout.slots, rollout.is_aborted, Some(rollout.has_begun));
+    }
+
+    fn write(
+        &mut self,
+        version: usize,
+        slots: Vec<Slot>,
+        was_aborted: bool,
+        has_begun: Option<bool>,
+    ) {
         if self.latest().policy.version == version {
             self.change(|store| {
-                store.policy.version += 1;
-                store.policy.slots = rollout.slots;
-                store.policy.was_aborted = rollout.is_aborted;
-                store.policy.has_begun = rollout.has_begun;
+                let generation = store.policy.generation;
+                let version = version + 1;
+                store.policy = Policy { version, generation, slots, was_aborted, has_begun };
             });
         }
+    }
+
+    /// The slot that a handler accepts.
+    fn slot(&self, name: &str, policy: &Policy, report: Option<&Report>) -> Option<Slot> {
+        let handler = &self.handlers[name];
+        let report = report?;
+        let generation = policy.generation;
+        let slot = match handler.is_old {
+            // It compares it with its own clock, and does not know what it is bound to.
+            true => {
+                let local = self.now.saturating_add(handler.skew).unwrap();
+                let is_it = |slot: &&Slot| {
+                    slot.node == name && slot.generation == generation && slot.expires > local
+                };
+                policy.slots.iter().find(is_it)
+            }
+            false => own_slot(&policy.slots, name, generation, &report.uid, report.used),
+        };
+        slot.cloned()
     }
 
     /// A handler performs its next step.
@@ -199,17 +267,9 @@ impl World {
         let node = self.history[handler.seen.nodes].nodes.get(name).copied();
         // A handler knows its own writes; no other program writes its reports.
         let report = self.latest().reports.get(name).cloned();
-        let local = self.now.saturating_add(handler.skew).unwrap();
-        let slot = own_slot(
-            &policy.slots,
-            name,
-            policy.generation,
-            report.as_ref().map(|it| it.uid.as_str()),
-            report.as_ref().and_then(|it| it.used),
-        );
-        // The previous version compares it with its own clock.
-        let slot = slot.filter(|slot| !handler.is_old || slot.expires > local);
-        let slot = slot.filter(|_| report.is_some()).map(|slot| slot.expires);
+        let is_old = handler.is_old;
+        let granted = self.slot(name, &policy, report.as_ref());
+        let slot = granted.map(|slot| slot.expires);
         let view = PolicyView {
             generation: policy.generation,
             is_for_us: node.is_some_and(|node| node.matches),
@@ -246,12 +306,26 @@ impl World {
             }
             Step::Apply => {
                 self.report(name, Phase::Progressing, view.generation, None);
+                let latest = self.latest().clone();
+                // The report comes first, then the policy is read again.
+                let is_confirmed = latest.policy.generation == view.generation
+                    && self.slot(name, &latest.policy, latest.reports.get(name)).is_some();
+                if !is_old && !is_confirmed {
+                    return;
+                }
                 self.handler(name).running = Some(view.generation);
                 self.applied += 1;
-                let running = self.handlers.values().filter(|it| it.running.is_some()).count();
-                self.most_running = self.most_running.max(running);
+                self.most_running = self.most_running.max(self.running());
             }
         }
+    }
+
+    /// How many nodes are being changed. If there are coordinators of the previous version, handlers of
+    /// the previous version are not counted: these two exceed the limit by themselves.
+    fn running(&self) -> usize {
+        let counts =
+            |it: &&Handler| it.running.is_some() && !(it.is_old && self.mix.old_coordinators);
+        self.handlers.values().filter(counts).count()
     }
 
     /// The change of a node ends.
@@ -261,10 +335,8 @@ impl World {
         let seen = &self.history[handler.seen.policy].policy;
         let is_superseded = seen.generation != generation
             || !self.history[handler.seen.nodes].nodes.get(name).is_some_and(|it| it.matches);
-        let slot = self.latest().reports.get(name).and_then(|report| {
-            own_slot(&seen.slots, name, generation, Some(&report.uid), report.used)
-                .map(|slot| slot.expires)
-        });
+        let slot = self.slot(name, seen, self.latest().reports.get(name));
+        let slot = slot.filter(|slot| slot.generation == generation).map(|slot| slot.expires);
         self.handler(name).running = None;
         if is_superseded {
             self.handler(name).evaluation = None;
@@ -325,7 +397,7 @@ impl World {
             17..=19 if is_node => self.finish(&name, dice),
             20..=25 => {
                 let one = dice.below(self.coordinators.len());
-                self.coordinators[one].advance(dice, last);
+                self.coordinators[one].seen.advance(dice, last);
             }
             26..=32 | 50..=51 if is_node => self.handler(&name).seen.advance(dice, last),
             // A handler restarts; its change is rolled back, and reported as interrupted.
@@ -341,8 +413,9 @@ impl World {
             }
             // A leader is replaced, and continues for a while.
             34 => {
-                let present = self.present();
-                self.coordinators.push(present);
+                let is_old = self.mix.old_coordinators && dice.one_in(2);
+                let seen = self.present();
+                self.coordinators.push(Coordinator { seen, is_old });
                 if self.coordinators.len() > 2 {
                     self.coordinators.remove(0);
                 }
@@ -408,6 +481,7 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
         used: report.and_then(|it| it.used),
         is_free: true,
         refusal: None,
+        is_reverted: false,
     }
 }
 
@@ -437,11 +511,11 @@ impl Seen {
     }
 }
 
-fn play(with_old_handlers: bool) {
+fn play(mix: Mix) {
     let mut applied = 0;
     for seed in 1..=HISTORIES {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice, with_old_handlers);
+        let mut world = World::new(&mut dice, mix);
         for event in 0..EVENTS {
             world.happen(&mut dice);
             assert!(
@@ -459,12 +533,45 @@ fn play(with_old_handlers: bool) {
 
 #[test]
 fn never_more_nodes_change_than_the_policy_allows() {
-    play(false);
+    play(Mix { old_handlers: false, old_coordinators: false });
 }
 
 #[test]
 fn the_same_holds_while_handlers_of_the_former_version_run() {
-    play(true);
+    play(Mix { old_handlers: true, old_coordinators: false });
+}
+
+#[test]
+fn the_same_holds_while_coordinators_of_both_versions_lead_in_turn() {
+    play(Mix { old_handlers: false, old_coordinators: true });
+}
+
+#[test]
+fn the_same_holds_for_handlers_of_this_version_in_any_mix_of_versions() {
+    play(Mix { old_handlers: true, old_coordinators: true });
+}
+
+/// Handlers of this version do not change anything for a coordinator of the previous version, and
+/// continue when one of this version leads.
+#[test]
+fn handlers_wait_for_a_coordinator_of_their_version() {
+    for seed in 1..=HISTORIES / 10 {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mix = Mix { old_handlers: false, old_coordinators: true };
+        let mut world = World::new(&mut dice, mix);
+        let names: Vec<String> = world.latest().nodes.keys().cloned().collect();
+        for round in 0..80 {
+            let is_old = round < 20;
+            world.coordinate(Coordinator { seen: world.present(), is_old });
+            for name in &names {
+                world.handler(name).seen = world.present();
+                world.handle(name);
+                world.finish(name, &mut dice);
+            }
+            assert!(!is_old || world.applied == 0, "history {seed}, round {round}");
+        }
+        assert!(world.applied > 0, "history {seed}");
+    }
 }
 
 /// Without stale views nodes make progress: all that match and are ready finish in the end.
@@ -472,7 +579,8 @@ fn the_same_holds_while_handlers_of_the_former_version_run() {
 fn a_policy_comes_to_its_end_after_any_history() {
     for seed in 1..=HISTORIES / 10 {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice, false);
+        let mix = Mix { old_handlers: false, old_coordinators: seed % 2 == 0 };
+        let mut world = World::new(&mut dice, mix);
         for _ in 0..EVENTS {
             world.happen(&mut dice);
         }
@@ -485,7 +593,7 @@ fn a_policy_comes_to_its_end_after_any_history() {
         });
         let names: Vec<String> = world.latest().nodes.keys().cloned().collect();
         for _ in 0..60 {
-            world.coordinate(world.present());
+            world.coordinate(Coordinator { seen: world.present(), is_old: false });
             for name in &names {
                 let present = world.present();
                 let handler = world.handler(name);
