@@ -20,6 +20,7 @@ use crate::{check, command};
 /// Builds again and compares. With `selected` programs, only those that are compiled together with
 /// them are built.
 pub(crate) fn check(job: &Job, first: &Artefacts, selected: &[Program]) -> Result<()> {
+    // It may have changed since the start.
     ensure_clean(&first.release)?;
     let programs = compiled_together(&job.programs, selected, job.effort);
     let mut rustc = Command::new("rustc");
@@ -39,7 +40,8 @@ pub(crate) fn check(job: &Job, first: &Artefacts, selected: &[Program]) -> Resul
     check::reproducible(first, &second.run()?, second.programs == job.programs)
 }
 
-fn ensure_clean(release: &Release) -> Result<()> {
+/// Fails if the checkout has changes: a clone does not have them.
+pub(crate) fn ensure_clean(release: &Release) -> Result<()> {
     ensure!(
         !release.is_dirty,
         "two builds of a commit are compared, and the checkout has changes that are not committed"

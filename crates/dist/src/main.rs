@@ -78,6 +78,9 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
     };
     let Options { job, check, again } = options;
     prerequisites::ensure_present(&job, check)?;
+    if again.is_some() {
+        again::ensure_clean(&release::Release::read(&job.root)?)?;
+    }
     let artefacts = job.run()?;
     report(&artefacts)?;
     if check {
