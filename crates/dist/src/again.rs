@@ -26,7 +26,8 @@ pub(crate) fn check(job: &Job, first: &Artefacts, selected: &[Program]) -> Resul
     let mut rustc = Command::new("rustc");
     let compiler = command::output(rustc.arg("-vV").current_dir(&job.root))?;
     let folders = Folders::new(&job.target.join("dist-again"));
-    if folders.prepare(&job.root, &identity(&first.release, &compiler))? {
+    let identity = identity(&first.release, &compiler);
+    if folders.prepare(&job.root, &first.release.commit, &identity)? {
         println!("    continuing the second build in {}", folders.top.display());
     }
     let second = Job {
@@ -85,8 +86,9 @@ impl Folders {
         }
     }
 
-    /// Clones `root`, unless there is a clone with the same identity. Returns whether there is.
-    fn prepare(&self, root: &Path, identity: &str) -> Result<bool> {
+    /// Clones a commit of `root`, unless there is a clone with the same identity. Returns whether
+    /// there is.
+    fn prepare(&self, root: &Path, commit: &str, identity: &str) -> Result<bool> {
         if fs::read_to_string(&self.identity).is_ok_and(|known| known == identity) {
             return Ok(true);
         }
@@ -96,6 +98,10 @@ impl Folders {
         }
         let mut git = Command::new("git");
         command::output(git.args(["clone", "--quiet", "--shared"]).arg(root).arg(&self.checkout))?;
+        // The checkout may have moved on since the first build.
+        let mut git = Command::new("git");
+        git.args(["checkout", "--quiet", "--detach", commit]).current_dir(&self.checkout);
+        command::output(&mut git)?;
         fs::write(&self.identity, identity)
             .with_context(|| format!("writing {}", self.identity.display()))?;
         Ok(false)
@@ -136,19 +142,45 @@ mod tests {
         assert_eq!(compiled_together(&PROGRAMS, &[], Effort::Release), PROGRAMS);
     }
 
+    /// A checkout with two commits; returns the first.
+    fn checkout(root: &Path) -> String {
+        let git = |line: &str| {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]);
+            command::output(git.args(line.split(' ')).current_dir(root)).unwrap()
+        };
+        fs::create_dir_all(root).unwrap();
+        git("init --quiet");
+        git("commit --quiet --allow-empty -m first");
+        let first = git("rev-parse HEAD").trim().to_owned();
+        git("commit --quiet --allow-empty -m second");
+        first
+    }
+
+    #[test]
+    fn the_commit_of_the_first_build_is_cloned_although_there_is_a_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("checkout");
+        let commit = checkout(&root);
+        let folders = Folders::new(&folder.path().join("again"));
+        assert!(!folders.prepare(&root, &commit, "identity").unwrap());
+        let mut git = Command::new("git");
+        git.args(["rev-parse", "HEAD"]).current_dir(&folders.checkout);
+        assert_eq!(command::output(&mut git).unwrap().trim(), commit);
+    }
+
     #[test]
     fn a_second_build_continues_only_for_the_same_commit_and_compiler() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("checkout");
-        let mut git = Command::new("git");
-        command::output(git.args(["init", "--quiet"]).arg(&root)).unwrap();
+        let commit = checkout(&root);
         let folders = Folders::new(&folder.path().join("again"));
         let compiled = folders.target.join("compiled");
         let first = identity(&release(false), "rustc 1.95.0");
-        assert!(!folders.prepare(&root, &first).unwrap());
+        assert!(!folders.prepare(&root, &commit, &first).unwrap());
         fs::create_dir_all(&folders.target).unwrap();
         fs::write(&compiled, "").unwrap();
-        assert!(folders.prepare(&root, &first).unwrap());
+        assert!(folders.prepare(&root, &commit, &first).unwrap());
         assert!(compiled.exists());
         for other in [
             identity(&release(false), "rustc 1.96.0"),
@@ -156,7 +188,7 @@ mod tests {
         ] {
             fs::create_dir_all(&folders.target).unwrap();
             fs::write(&compiled, "").unwrap();
-            assert!(!folders.prepare(&root, &other).unwrap());
+            assert!(!folders.prepare(&root, &commit, &other).unwrap());
             assert!(!compiled.exists());
         }
     }
@@ -165,11 +197,10 @@ mod tests {
     fn a_clone_that_was_interrupted_is_cloned_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("checkout");
-        let mut git = Command::new("git");
-        command::output(git.args(["init", "--quiet"]).arg(&root)).unwrap();
+        let commit = checkout(&root);
         let folders = Folders::new(&folder.path().join("again"));
         fs::create_dir_all(folders.checkout.join("half")).unwrap();
-        assert!(!folders.prepare(&root, "commit").unwrap());
+        assert!(!folders.prepare(&root, &commit, "identity").unwrap());
         assert!(folders.checkout.join(".git").exists());
         assert!(!folders.checkout.join("half").exists());
     }
