@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: runs the program `dist`, which builds release artefacts, and checks that the
 //! program for nodes is static, small and fast to start.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,11 +45,25 @@ pub(crate) fn dist(mut arguments: Vec<OsString>) -> Result<()> {
     let programs = build::targets(&[DIST], Profile::Development)?;
     let mut command = Command::new(programs.first().context("dist was not built")?);
     repository::run_interactive(command.args(&arguments))?;
-    if arguments.iter().any(is("--check")) {
+    if arguments.iter().any(is("--check")) && builds_node_program(&arguments) {
         let program = repository::target().join(TARGET).join("node").join(PROGRAM);
         println!("    {PROGRAM}: {}", check(&program)?);
     }
     Ok(())
+}
+
+/// Whether a run with these arguments compiles the program for nodes as it is released, for x86_64.
+fn builds_node_program(arguments: &[OsString]) -> bool {
+    let words: Vec<Cow<'_, str>> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let allows = |option: &str, expected: &[&str]| {
+        let after = words.windows(2).filter(|pair| pair[0] == option).map(|pair| &*pair[1]);
+        let joined = words.iter().filter_map(|word| word.strip_prefix(option)?.strip_prefix('='));
+        let values: Vec<&str> = after.chain(joined).collect();
+        values.is_empty() || values.iter().any(|value| expected.contains(value))
+    };
+    allows("--program", &[PROGRAM])
+        && allows("--arch", &["x86_64", "amd64"])
+        && !words.iter().any(|word| word == "--quick")
 }
 
 /// The variant that CI runs: the program for nodes is built and checked, and the debug programs of
@@ -165,6 +180,20 @@ fn has_interpreter(elf: &[u8]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_for_nodes_is_checked_only_if_it_was_built() {
+        let builds = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            builds_node_program(&words)
+        };
+        for line in ["--check", "--program brex-firstboot", "--arch=aarch64 --arch x86_64"] {
+            assert!(builds(line), "{line}");
+        }
+        for line in ["--program enhance", "--program=enhance", "--arch aarch64", "--quick"] {
+            assert!(!builds(line), "{line}");
+        }
+    }
 
     /// This test itself is linked dynamically.
     #[test]

@@ -118,8 +118,18 @@ pub(crate) fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_command_line_is_consistent() {
-        super::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn o_selects_the_format_and_out_a_place() {
+        let program = command();
+        assert_eq!(command_line::conventions::violations(&program), [""; 0]);
+        let former = command_line::conventions::former_spellings(&program);
+        assert_eq!(former, ["brex-firstboot gather -o DIR", "brex-firstboot gather --output DIR"]);
     }
 }

@@ -76,4 +76,15 @@ mod tests {
     fn the_command_line_is_sound() {
         command().debug_assert();
     }
+
+    #[test]
+    fn o_selects_the_format_and_out_a_place() {
+        let program = command();
+        assert_eq!(command_line::conventions::violations(&program), [""; 0]);
+        let former = command_line::conventions::former_spellings(&program);
+        assert_eq!(
+            former,
+            ["nmstate-operator manifests -o DIR", "nmstate-operator manifests --output DIR"]
+        );
+    }
 }

@@ -87,6 +87,24 @@ mod tests {
     }
 
     #[test]
+    fn o_selects_the_format_and_out_a_place() {
+        let program = command();
+        assert_eq!(command_line::conventions::violations(&program), [""; 0]);
+        let former = command_line::conventions::former_spellings(&program);
+        assert_eq!(
+            former,
+            [
+                "oc-brex render -o DIR",
+                "oc-brex decode -o DIR",
+                "oc-brex scale-out -o DIR",
+                "oc-brex plan -o DIR",
+                "oc-brex adopt -o DIR",
+                "oc-brex migrate -o DIR",
+            ]
+        );
+    }
+
+    #[test]
     fn a_command_that_can_read_a_cluster_names_the_flag_when_its_files_are_missing() {
         for line in ["check", "doctor", "decode", "plan", "adopt", "migrate", "scale-out"] {
             let line = ["oc-brex", line].map(OsString::from);

@@ -28,7 +28,14 @@ pub(crate) struct MigrateArguments {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Output format of the report: text or json
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "FORMAT")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
     output: ReportFormat,
 }
 

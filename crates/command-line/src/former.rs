@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::{Arg, ArgMatches, Command};
 
 /// The argument that names the file or folder that a command writes to.
-const OUT: &str = "out";
+pub(crate) const OUT: &str = "out";
 
 /// A warning if `line` uses a former spelling of `--out`. `matches` are those of the same line.
 pub(crate) fn warning(

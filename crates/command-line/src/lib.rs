@@ -3,6 +3,7 @@
 
 mod alternative;
 pub mod completion;
+pub mod conventions;
 mod ending;
 mod former;
 pub mod manual;

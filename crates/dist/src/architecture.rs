@@ -54,6 +54,15 @@ impl Architecture {
         }
     }
 
+    /// The largest pages of kernels for this architecture, in bytes. Segments have to be aligned to
+    /// it, and the allocator has to be built for it.
+    pub(crate) const fn largest_page(self) -> u64 {
+        match self {
+            Self::X86_64 => 4 << 10,
+            Self::Aarch64 => 64 << 10,
+        }
+    }
+
     pub(crate) fn is_native(self) -> bool {
         std::env::consts::ARCH == self.rpm()
     }

@@ -306,7 +306,7 @@ impl Job {
     ) -> Result<Vec<(&'static str, String)>> {
         let mut written = Vec::new();
         for name in ["oc-mirror", "nmstate-operator"] {
-            let program = programs::find(name)?;
+            let program = programs::find("--program", name)?;
             let mut roots = Vec::new();
             for one in contents.iter().filter(|one| one.built.program == program) {
                 let mut root = image::base_root();

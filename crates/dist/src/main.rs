@@ -1,5 +1,6 @@
 //! Builds and checks release artefacts. `cargo xtask dist` runs it.
 
+mod again;
 mod architecture;
 mod check;
 mod checksums;
@@ -14,6 +15,7 @@ mod krew;
 mod licenses;
 mod must_gather;
 mod packages;
+mod prerequisites;
 mod programs;
 mod release;
 mod sbom;
@@ -21,13 +23,14 @@ mod toolchain;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use architecture::Architecture;
 use job::{Artefacts, DebugPrograms, Job};
 use packages::Effort;
+use programs::Program;
 
 const HELP: &str = "\
 Builds everything that a site downloads: archives, packages, images, manifests and checksums.
@@ -44,6 +47,8 @@ Options:
   --only-images      Write only the container images
   --quick            Compile without optimization and compress less: for a trial, not for a release
   --reproducible     Build again from a clone in another folder, and compare
+  --reproduce NAME   The same, but only this program and those that are compiled together with it;
+                     can be repeated
   --short            Package and check debug programs for this machine only; about two minutes";
 
 /// A placeholder of RFC 6761: releases name their own address.
@@ -62,7 +67,8 @@ fn main() -> ExitCode {
 struct Options {
     job: Job,
     check: bool,
-    reproducible: bool,
+    /// Whether the commit is built again, and which programs of it; none means all.
+    again: Option<Vec<Program>>,
 }
 
 fn run(arguments: Vec<OsString>) -> Result<()> {
@@ -70,23 +76,28 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
         println!("{HELP}");
         return Ok(());
     };
-    let Options { job, check, reproducible } = options;
+    let Options { job, check, again } = options;
+    prerequisites::ensure_present(&job, check)?;
+    if again.is_some() {
+        again::ensure_clean(&release::Release::read(&job.root)?)?;
+    }
     let artefacts = job.run()?;
     report(&artefacts)?;
-    if reproducible {
-        check::reproducible(&artefacts, &again(&job, &artefacts)?)?;
-    }
     if check {
         check::check(&job, &artefacts)?;
     }
-    Ok(())
+    // Last, since it takes as long as everything before.
+    match again {
+        Some(programs) => again::check(&job, &artefacts, &programs),
+        None => Ok(()),
+    }
 }
 
 fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
     let root = root();
     let (mut out, mut url, mut key) = (PathBuf::from("dist"), URL.to_owned(), None);
     let (mut architectures, mut selected) = (Vec::new(), Vec::new());
-    let (mut check, mut reproducible, mut only_images) = (false, false, false);
+    let (mut check, mut only_images, mut again) = (false, false, None);
     let (mut effort, mut debug_programs, mut node) = (Effort::Release, None, None);
     let mut parser = lexopt::Parser::from_args(arguments);
     while let Some(argument) = parser.next()? {
@@ -97,12 +108,18 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
                 architectures.push(Architecture::parse(&text)?);
             }
             lexopt::Arg::Long("program") => {
-                selected.push(programs::find(&parser.value()?.to_string_lossy())?);
+                selected.push(programs::find("--program", &parser.value()?.to_string_lossy())?);
             }
             lexopt::Arg::Long("url") => url = parser.value()?.to_string_lossy().into_owned(),
             lexopt::Arg::Long("key") => key = Some(PathBuf::from(parser.value()?)),
             lexopt::Arg::Long("check") => check = true,
-            lexopt::Arg::Long("reproducible") => reproducible = true,
+            lexopt::Arg::Long("reproducible") => {
+                again.get_or_insert_with(Vec::new);
+            }
+            lexopt::Arg::Long("reproduce") => {
+                let program = programs::find("--reproduce", &parser.value()?.to_string_lossy())?;
+                again.get_or_insert_with(Vec::new).push(program);
+            }
             lexopt::Arg::Long("only-images") => only_images = true,
             lexopt::Arg::Long("quick") => effort = Effort::Check,
             // xtask replaces `--short` by the folder of the programs that it built.
@@ -120,7 +137,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
             "`--arch` cannot be used with `--short`, which builds for this machine"
         );
         ensure!(
-            !reproducible,
+            again.is_none(),
             "`--reproducible` cannot be used with `--short`, which does not compile"
         );
         let native = Architecture::ALL.into_iter().find(|one| one.is_native());
@@ -133,7 +150,11 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
     architectures.sort();
     architectures.dedup();
     let programs = programs::PROGRAMS.into_iter();
-    let programs = programs.filter(|one| selected.is_empty() || selected.contains(one)).collect();
+    let programs: Vec<Program> =
+        programs.filter(|one| selected.is_empty() || selected.contains(one)).collect();
+    if let Some(other) = again.iter().flatten().find(|one| !programs.contains(one)) {
+        bail!("--reproduce names {0}, but --program does not: add `--program {0}`", other.name);
+    }
     if let Some(key) = &key {
         ensure!(key.is_file(), "invalid value for --key: there is no {}", key.display());
     }
@@ -157,7 +178,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
         url,
         key,
     };
-    Ok(Some(Options { job, check, reproducible }))
+    Ok(Some(Options { job, check, again }))
 }
 
 /// The top folder of the checkout.
@@ -174,30 +195,6 @@ fn report(artefacts: &Artefacts) -> Result<()> {
     }
     println!("{}: {}", artefacts.folder.display(), artefacts.release.version_text());
     Ok(())
-}
-
-/// Builds the same commit from a clone in another folder, with another build folder.
-fn again(job: &Job, artefacts: &Artefacts) -> Result<Artefacts> {
-    if artefacts.release.is_dirty {
-        bail!(
-            "`--reproducible` compares builds of a commit, and the checkout has changes that are not committed"
-        );
-    }
-    let folder = job.target.join("dist-again");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)
-            .with_context(|| format!("emptying {}", folder.display()))?;
-    }
-    let root = folder.join("another/checkout");
-    let mut git = Command::new("git");
-    command::output(git.args(["clone", "--quiet", "--shared"]).arg(&job.root).arg(&root))?;
-    let second = Job {
-        root,
-        target: folder.join("another-build-folder"),
-        out: folder.join("out"),
-        ..job.clone()
-    };
-    second.run()
 }
 
 #[cfg(test)]
@@ -220,6 +217,19 @@ mod tests {
             error("--debug-programs x --arch aarch64")
                 .contains("`--arch` cannot be used with `--short`")
         );
+    }
+
+    #[test]
+    fn a_program_that_is_built_again_has_to_be_built() {
+        assert!(error("--reproduce oc-miror").starts_with("invalid value for --reproduce"));
+        assert_eq!(
+            error("--program enhance --reproduce brex-report"),
+            "--reproduce names brex-report, but --program does not: add `--program brex-report`"
+        );
+        let line = ["--reproduce", "brex-report"].map(OsString::from).to_vec();
+        let again = parse(line).unwrap().unwrap().again.unwrap();
+        assert_eq!(again, [programs::find("--program", "brex-report").unwrap()]);
+        assert!(parse(vec!["--reproducible".into()]).unwrap().unwrap().again.unwrap().is_empty());
     }
 
     #[test]

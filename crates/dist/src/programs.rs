@@ -77,10 +77,11 @@ pub(crate) const PROGRAMS: [Program; 6] = [
     },
 ];
 
-pub(crate) fn find(name: &str) -> Result<Program> {
+/// The program with this name, the value of `option`.
+pub(crate) fn find(option: &str, name: &str) -> Result<Program> {
     let found = PROGRAMS.into_iter().find(|program| program.name == name);
     found.with_context(|| {
         let names = PROGRAMS.map(|program| program.name).join(", ");
-        format!("invalid value for --program: expected one of {names}, found `{name}`")
+        format!("invalid value for {option}: expected one of {names}, found `{name}`")
     })
 }

@@ -110,7 +110,7 @@ mod tests {
             epoch: 0,
             is_dirty: false,
         };
-        let text = document(programs::find("enhance").unwrap(), &release, &info);
+        let text = document(programs::find("--program", "enhance").unwrap(), &release, &info);
         let json: Value = serde_json::from_str(&text).unwrap();
         let names: Vec<&str> = json["components"]
             .as_array()

@@ -22,24 +22,33 @@ pub(crate) struct Toolchain {
 impl Toolchain {
     /// Finds all parts, or lists every missing one.
     pub(crate) fn find(root: &Path, architectures: &[Architecture]) -> Result<Self> {
-        let found = [Tool::CargoAuditable, Tool::CargoZigbuild, Tool::Zig]
-            .map(|tool| (tool, test_tools::path(tool)));
-        let mut missing = Vec::new();
-        for architecture in architectures {
-            if !has_target(root, *architecture)? {
-                let triple = architecture.triple();
-                missing.push(format!(
-                    "the standard library for {triple} is not installed; run `rustup target add {triple}`"
-                ));
-            }
-        }
-        missing.extend(found.iter().filter_map(|(tool, path)| missing_tool(*tool, path.as_ref())));
+        let missing = missing(root, architectures)?;
         if !missing.is_empty() {
             bail!("compiling needs parts that are missing:\n  {}", missing.join("\n  "));
         }
-        let [auditable, zigbuild, zig] = found.map(|(_, path)| path);
+        let [auditable, zigbuild, zig] = TOOLS.map(test_tools::path);
         Ok(Self { auditable: auditable?, zigbuild: zigbuild?, zig: zig? })
     }
+}
+
+const TOOLS: [Tool; 3] = [Tool::CargoAuditable, Tool::CargoZigbuild, Tool::Zig];
+
+/// Every missing part, with the command that installs it.
+pub(crate) fn missing(root: &Path, architectures: &[Architecture]) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for architecture in architectures {
+        if !has_target(root, *architecture)? {
+            missing.push(missing_target(*architecture));
+        }
+    }
+    let tools = TOOLS.into_iter();
+    missing.extend(tools.filter_map(|tool| missing_tool(tool, test_tools::path(tool).as_ref())));
+    Ok(missing)
+}
+
+fn missing_target(architecture: Architecture) -> String {
+    let triple = architecture.triple();
+    format!("the standard library for {triple} is not installed; run `rustup target add {triple}`")
 }
 
 fn missing_tool(tool: Tool, path: Result<&PathBuf, &Error>) -> Option<String> {
@@ -60,6 +69,14 @@ fn has_target(root: &Path, architecture: Architecture) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_target_is_an_error_with_the_command_that_installs_it() {
+        assert_eq!(
+            missing_target(Architecture::Aarch64),
+            "the standard library for aarch64-unknown-linux-musl is not installed; run `rustup target add aarch64-unknown-linux-musl`"
+        );
+    }
 
     #[test]
     fn a_missing_cross_compiler_is_an_error_with_the_command_that_installs_it() {

@@ -45,6 +45,8 @@ pub enum Tool {
     Mdbook,
     /// Applies a document as the service of a node does.
     Nmstatectl,
+    /// Runs plugins, as sites do.
+    Oc,
     /// Validates operator catalogs.
     Opm,
     /// A peer in the benchmark.
@@ -118,7 +120,7 @@ pub(crate) enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::AxeCore,
         Self::CargoAuditable,
         Self::CargoDeb,
@@ -139,6 +141,7 @@ impl Tool {
         Self::Kubectl,
         Self::Mdbook,
         Self::Nmstatectl,
+        Self::Oc,
         Self::Opm,
         Self::Regsync,
         Self::Versitygw,
@@ -342,6 +345,21 @@ impl Tool {
                 minutes: 4,
                 need: Need::Test,
                 source: Source::CargoInstall,
+            },
+            // Its releases are not tagged as a module has to be, so the version is that of a commit.
+            Self::Oc => Recipe {
+                name: "oc",
+                version: "0.0.0-alpha.0.0.20250108103617-ae1bd9e4a75b",
+                purpose: "runs plugins as sites do",
+                minutes: 3,
+                need: Need::Dist,
+                source: Source::GoModule {
+                    module: "oc",
+                    package: "github.com/openshift/oc/cmd/oc",
+                    stamp: None,
+                    // Without it, it needs a C library that plugins do not use.
+                    tags: "containers_image_openpgp",
+                },
             },
             Self::Opm => Recipe {
                 name: "opm",

@@ -341,3 +341,19 @@ fn completion_scripts_have_the_flags_and_commands() {
         assert!(script.contains("completion"), "{shell:?}");
     }
 }
+
+#[test]
+fn o_selects_the_format_and_out_a_place() {
+    let program = command();
+    assert_eq!(command_line::conventions::violations(&program), [""; 0]);
+    let former = command_line::conventions::former_spellings(&program);
+    assert_eq!(
+        former,
+        [
+            "oc-mirror init -o FILE",
+            "oc-mirror init --output FILE",
+            "oc-mirror inventory -o FILE",
+            "oc-mirror inventory --output FILE",
+        ]
+    );
+}

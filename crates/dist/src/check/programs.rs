@@ -1,7 +1,8 @@
 //! Programs: architecture, static linking, embedded dependencies, paths, version, help.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
@@ -30,8 +31,18 @@ pub(crate) fn check(
     let mut facts = Vec::new();
     if !is_debug {
         ensure!(!elf.has_interpreter, "{} needs a dynamic linker", path.display());
+        let page = architecture.largest_page();
+        ensure!(
+            elf.alignment >= page,
+            "expected segments of {} aligned to {page} bytes, found {}",
+            path.display(),
+            elf.alignment
+        );
         let packages = sbom::embedded(&path)?.packages.len();
-        facts.push(format!("static, {packages} embedded dependencies"));
+        facts.push(format!(
+            "static, {packages} embedded dependencies, segments aligned to {} KiB",
+            elf.alignment >> 10
+        ));
         for folder in [&job.root, &job.target] {
             let folder = folder.display().to_string();
             ensure!(
@@ -63,6 +74,17 @@ pub(crate) fn check(
             .context("running with pages of 64 KiB")?;
         facts.push("runs with pages of 64 KiB".to_owned());
     }
+    // Debug programs for aarch64 have an allocator for the pages of the build machine.
+    if program.name == WITH_JEMALLOC && (!is_debug || architecture == Architecture::X86_64) {
+        let page = allocator_page(architecture, &path)?;
+        ensure!(
+            page == architecture.largest_page(),
+            "expected jemalloc for pages of {} bytes in {}, found {page}",
+            architecture.largest_page(),
+            path.display()
+        );
+        facts.push(format!("jemalloc for pages of {} KiB", page >> 10));
+    }
     let help = run("--help")?;
     ensure!(help.contains("Usage:"), "{} --help does not print the usage", path.display());
     facts.push(format!("{:.1} MiB", bytes.len() as f64 / f64::from(1 << 20)));
@@ -89,6 +111,7 @@ pub(crate) fn unpack(artefacts: &Artefacts, contents: &Contents) -> Result<PathB
         format!("completions/zsh/_{name}"),
         format!("completions/fish/{name}.fish"),
     ];
+    expected.extend(contents.sbom.as_ref().map(|_| "sbom.cdx.json".to_owned()));
     expected.extend(contents.unit_names().into_iter().map(|unit| format!("systemd/{unit}")));
     for path in expected {
         let length = fs::metadata(root.join(&path)).map(|metadata| metadata.len());
@@ -98,6 +121,43 @@ pub(crate) fn unpack(artefacts: &Artefacts, contents: &Contents) -> Result<PathB
     Ok(root.join(name))
 }
 
+/// The program that is linked with jemalloc.
+const WITH_JEMALLOC: &str = "oc-mirror";
+
+/// The page size that jemalloc was built for, in bytes. It prints it with its statistics at exit.
+fn allocator_page(architecture: Architecture, program: &Path) -> Result<u64> {
+    let mut command = architecture.command(program);
+    command.arg("--version").env("_RJEM_MALLOC_CONF", "stats_print:true").stdin(Stdio::null());
+    let output = command.output().with_context(|| format!("starting {}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    page_in_statistics(&text)
+        .with_context(|| format!("{} does not print the page size of jemalloc", program.display()))
+}
+
+fn page_in_statistics(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("Page size:")?.trim().parse().ok())
+}
+
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
+    // Programs have tens of megabytes; comparing only the first byte is faster in debug builds.
+    bytes.windows(part.len()).any(|window| window.first() == part.first() && window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_size_is_read_from_the_statistics_of_jemalloc() {
+        // What jemalloc 5.3.1 prints.
+        let text = "Arenas: 2\nQuantum size: 16\nPage size: 65536\nMaximum thread-cached size class: 262144\n";
+        assert_eq!(page_in_statistics(text), Some(65_536));
+        assert_eq!(page_in_statistics("oc-mirror 0.1.0\n"), None);
+    }
+
+    #[test]
+    fn a_path_is_found_anywhere_in_a_program() {
+        assert!(contains(b"\0\x01/build/landfall\0", b"/build/landfall"));
+        assert!(!contains(b"\0\x01/landfall\0", b"/build/landfall"));
+    }
 }

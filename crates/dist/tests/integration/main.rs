@@ -1,4 +1,6 @@
-//! The program on machines that cannot build a release.
+//! The program on machines that cannot build a release, and with unusual disks.
+
+mod disks;
 
 use std::process::{Command, Output};
 
@@ -22,6 +24,20 @@ fn a_missing_cross_compiler_ends_the_build_before_anything_is_written() {
     assert_eq!(ended.status.code(), Some(1), "{errors}");
     assert!(errors.contains("zig 0.15.2"), "{errors}");
     assert!(errors.contains("run `cargo xtask tools --dist`"), "{errors}");
+    assert!(!out.exists());
+}
+
+/// Compiling takes most of an hour: what only the checks need is missed before.
+#[test]
+fn missing_tools_of_the_checks_end_the_run_before_anything_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, out) = (folder.path().join("cache"), folder.path().join("out"));
+    let ended = dist(&cache, &out, &["--program", "enhance", "--check"]);
+    let errors = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{errors}");
+    for tool in ["cargo-generate-rpm", "cosign", "validate-krew-manifest", "oc 0.0.0-alpha"] {
+        assert!(errors.contains(tool), "{tool}: {errors}");
+    }
     assert!(!out.exists());
 }
 
