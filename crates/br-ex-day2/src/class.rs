@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
             (true, "ovs-bridge") => self.bridge(difference),
             (true, _) => self.port(difference),
             (false, _) if self.below.contains(name) => self.uplink(name, kind, difference),
-            (false, _) => verdict(Class::Hitless, "br-ex does not stand on it"),
+            (false, _) => verdict(Class::Hitless, "br-ex does not use it"),
         }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
             (true, false, _) => {
                 verdict(Class::Disruptive, "br-ex stood on it and gets another way out")
             }
-            _ => verdict(Class::Hitless, "br-ex does not stand on it"),
+            _ => verdict(Class::Hitless, "br-ex does not use it"),
         }
     }
 
@@ -301,9 +301,9 @@ impl<'a> Context<'a> {
                 verdict(Class::Disruptive, "br-ex leaves the node through it")
             }
             ["ipv4" | "ipv6", ..] => {
-                verdict(Class::Interruption, "NetworkManager takes it up again")
+                verdict(Class::Interruption, "NetworkManager activates it again")
             }
-            ["profile-name"] => verdict(Class::Interruption, "NetworkManager takes it up again"),
+            ["profile-name"] => verdict(Class::Interruption, "NetworkManager activates it again"),
             _ => verdict(Class::Disruptive, "it is not known that br-ex survives it"),
         }
     }
@@ -368,7 +368,7 @@ impl<'a> Context<'a> {
             (true, true) if !has_way_out(self.new, family) => {
                 verdict(Class::Forbidden, "the node loses its default route")
             }
-            (true, _) => verdict(Class::Interruption, "the way out of the node is recreated"),
+            (true, _) => verdict(Class::Interruption, "the uplink of the node is recreated"),
             (false, false) if difference.field.is_empty() => {
                 verdict(Class::Hitless, "other traffic keeps its way")
             }

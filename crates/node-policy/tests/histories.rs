@@ -19,9 +19,9 @@ const EVENTS: usize = 500;
 const NODES: usize = 4;
 
 /// A sequence of numbers that looks random and is the same in each run (xorshift64*).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -49,7 +49,7 @@ struct Report {
     uid: String,
     phase: Phase,
     generation: Option<i64>,
-    said: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
     used: Option<Timestamp>,
 }
 
@@ -100,7 +100,7 @@ struct World {
 }
 
 impl World {
-    fn new(dice: &mut Dice, with_old_handlers: bool) -> Self {
+    fn new(random: &mut Random, with_old_handlers: bool) -> Self {
         let policy = Policy {
             version: 0,
             generation: 1,
@@ -113,14 +113,14 @@ impl World {
         for number in 0..NODES {
             let name = format!("node-{number}");
             store.nodes.insert(name.clone(), Node { is_ready: true, matches: true });
-            let is_old = with_old_handlers && dice.one_in(2);
-            handlers.insert(name, Handler::new(dice, is_old));
+            let is_old = with_old_handlers && random.one_in(2);
+            handlers.insert(name, Handler::new(random, is_old));
         }
         let start = Seen { policy: 0, reports: 0, nodes: 0 };
         Self {
             history: vec![store],
             now: Timestamp::from_second(1_800_000_000).unwrap(),
-            limit: 1 + dice.below(2),
+            limit: 1 + random.below(2),
             coordinators: vec![start],
             handlers,
             reports_made: 0,
@@ -255,7 +255,7 @@ impl World {
     }
 
     /// The change of a node ends.
-    fn finish(&mut self, name: &str, dice: &mut Dice) {
+    fn finish(&mut self, name: &str, random: &mut Random) {
         let handler = &self.handlers[name];
         let Some(generation) = handler.running else { return };
         let seen = &self.history[handler.seen.policy].policy;
@@ -270,7 +270,7 @@ impl World {
             self.handler(name).evaluation = None;
             return;
         }
-        let phase = match dice.below(20) {
+        let phase = match random.below(20) {
             0 => Phase::Failed,
             1 => Phase::Retrying,
             _ => Phase::Available,
@@ -284,7 +284,8 @@ impl World {
         self.reports_made += 1;
         let uid = format!("uid-{}", self.reports_made);
         let used = (!self.handlers[name].is_old).then_some(Timestamp::UNIX_EPOCH);
-        let report = Report { uid, phase: Phase::Unknown, generation: None, said: None, used };
+        let report =
+            Report { uid, phase: Phase::Unknown, generation: None, reported_at: None, used };
         self.change(|store| drop(store.reports.insert(name.to_owned(), report)));
     }
 
@@ -293,14 +294,14 @@ impl World {
             self.accept(name);
         }
         let handler = &self.handlers[name];
-        let said = self.now.saturating_add(handler.skew).ok();
+        let reported_at = self.now.saturating_add(handler.skew).ok();
         let slot = slot.filter(|_| !handler.is_old);
         self.change(|store| {
             let report = store.reports.get_mut(name).unwrap();
             *report = Report {
                 phase,
                 generation: Some(generation),
-                said,
+                reported_at,
                 used: slot.or(report.used),
                 ..report.clone()
             };
@@ -312,27 +313,27 @@ impl World {
     }
 
     /// A random event.
-    fn happen(&mut self, dice: &mut Dice) {
-        let name = format!("node-{}", dice.below(NODES));
+    fn happen(&mut self, random: &mut Random) {
+        let name = format!("node-{}", random.below(NODES));
         let is_node = self.latest().nodes.contains_key(&name);
         let last = self.history.len() - 1;
-        match dice.below(52) {
+        match random.below(52) {
             0..=6 | 40..=41 => {
-                let one = dice.below(self.coordinators.len());
+                let one = random.below(self.coordinators.len());
                 self.coordinate(self.coordinators[one]);
             }
             7..=16 | 42..=49 if is_node => self.handle(&name),
-            17..=19 if is_node => self.finish(&name, dice),
+            17..=19 if is_node => self.finish(&name, random),
             20..=25 => {
-                let one = dice.below(self.coordinators.len());
-                self.coordinators[one].advance(dice, last);
+                let one = random.below(self.coordinators.len());
+                self.coordinators[one].advance(random, last);
             }
-            26..=32 | 50..=51 if is_node => self.handler(&name).seen.advance(dice, last),
+            26..=32 | 50..=51 if is_node => self.handler(&name).seen.advance(random, last),
             // A handler restarts; its change is rolled back, and reported as interrupted.
             33 if is_node => {
                 let is_old = self.handlers[&name].is_old;
                 let present = self.present();
-                let restarted = Handler { seen: present, ..Handler::new(dice, is_old) };
+                let restarted = Handler { seen: present, ..Handler::new(random, is_old) };
                 self.handlers.insert(name.clone(), restarted);
                 let report = self.latest().reports.get(&name).cloned();
                 if let Some(report) = report.filter(|it| it.phase == Phase::Progressing) {
@@ -348,16 +349,16 @@ impl World {
                 }
             }
             35 => {
-                let minutes = i64::try_from(dice.below(200)).unwrap();
+                let minutes = i64::try_from(random.below(200)).unwrap();
                 self.now = self.now.saturating_add(SignedDuration::from_mins(minutes)).unwrap();
             }
-            36 if dice.one_in(6) => self.change(|store| {
+            36 if random.one_in(6) => self.change(|store| {
                 store.policy.version += 1;
                 store.policy.generation += 1;
                 store.policy.was_aborted = false;
             }),
             37 if is_node => {
-                let flips_ready = dice.one_in(2);
+                let flips_ready = random.one_in(2);
                 self.change(|store| {
                     let node = store.nodes.get_mut(&name).unwrap();
                     match flips_ready {
@@ -375,7 +376,7 @@ impl World {
                     *differs = true;
                 }
             }
-            39 if dice.one_in(8) => match is_node {
+            39 if random.one_in(8) => match is_node {
                 // A node that left is powered off; its objects are deleted with it.
                 true => {
                     self.handler(&name).running = None;
@@ -389,7 +390,7 @@ impl World {
                         store.nodes.insert(name.clone(), Node { is_ready: true, matches: true });
                     });
                     let present = self.present();
-                    let joined = Handler { seen: present, ..Handler::new(dice, false) };
+                    let joined = Handler { seen: present, ..Handler::new(random, false) };
                     self.handlers.insert(name, joined);
                 }
             },
@@ -404,7 +405,7 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
         enactment: report.map(|it| it.uid.clone()),
         phase: report.map_or(Phase::Unknown, |it| it.phase),
         generation: report.and_then(|it| it.generation),
-        said: report.and_then(|it| it.said),
+        reported_at: report.and_then(|it| it.reported_at),
         used: report.and_then(|it| it.used),
         is_free: true,
         refusal: None,
@@ -412,8 +413,8 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
 }
 
 impl Handler {
-    fn new(dice: &mut Dice, is_old: bool) -> Self {
-        let hours = i64::try_from(dice.below(9)).unwrap() - 4;
+    fn new(random: &mut Random, is_old: bool) -> Self {
+        let hours = i64::try_from(random.below(9)).unwrap() - 4;
         Self {
             seen: Seen { policy: 0, reports: 0, nodes: 0 },
             skew: SignedDuration::from_hours(hours),
@@ -426,12 +427,12 @@ impl Handler {
 
 impl Seen {
     /// Observes more of one kind of object, or all of it.
-    fn advance(&mut self, dice: &mut Dice, last: usize) {
-        let further = |from: usize, dice: &mut Dice| (from + 1 + dice.below(12)).min(last);
-        match dice.below(4) {
-            0 => self.policy = further(self.policy, dice),
-            1 => self.reports = further(self.reports, dice),
-            2 => self.nodes = further(self.nodes, dice),
+    fn advance(&mut self, random: &mut Random, last: usize) {
+        let further = |from: usize, random: &mut Random| (from + 1 + random.below(12)).min(last);
+        match random.below(4) {
+            0 => self.policy = further(self.policy, random),
+            1 => self.reports = further(self.reports, random),
+            2 => self.nodes = further(self.nodes, random),
             _ => *self = Self { policy: last, reports: last, nodes: last },
         }
     }
@@ -440,10 +441,10 @@ impl Seen {
 fn play(with_old_handlers: bool) {
     let mut applied = 0;
     for seed in 1..=HISTORIES {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice, with_old_handlers);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(&mut random, with_old_handlers);
         for event in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
             assert!(
                 world.most_running <= world.limit,
                 "history {seed}, event {event}: {} nodes change, the limit is {}",
@@ -471,10 +472,10 @@ fn the_same_holds_while_handlers_of_the_former_version_run() {
 #[test]
 fn a_policy_comes_to_its_end_after_any_history() {
     for seed in 1..=HISTORIES / 10 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice, false);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(&mut random, false);
         for _ in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
         }
         // An edit ends whatever was stopped, and there are no further events.
         world.change(|store| {

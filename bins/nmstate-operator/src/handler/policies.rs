@@ -26,7 +26,7 @@ pub(super) struct Policies {
 #[derive(Debug)]
 struct Read {
     /// The assignment by the coordinator at that time; none if the policy was not assigned.
-    told: Option<Assignment>,
+    assignment: Option<Assignment>,
     /// None if the policy does not exist.
     policy: Option<Result<Policy, Unreadable>>,
 }
@@ -37,7 +37,7 @@ pub(super) type Reading = Pin<Box<dyn Future<Output = ReadResult>>>;
 /// The result of reading a policy.
 pub(super) struct ReadResult {
     name: String,
-    told: Option<Assignment>,
+    assignment: Option<Assignment>,
     policy: Result<Option<StoredPolicy>>,
 }
 
@@ -65,10 +65,10 @@ impl Policies {
         let assigned = self.assigned.as_ref()?;
         let mut names = assigned.iter().map(|(name, _)| name).chain(reported);
         let is_new = |name: &&str| {
-            self.read.get(*name).is_none_or(|read| read.told.as_ref() != assigned.get(name))
+            self.read.get(*name).is_none_or(|read| read.assignment.as_ref() != assigned.get(name))
         };
         let name = names.find(is_new)?.to_owned();
-        let told = assigned.get(&name).cloned();
+        let assignment = assigned.get(&name).cloned();
         let api: Api<StoredPolicy> = Api::all(client.clone());
         Some(Box::pin(async move {
             tokio::time::sleep(after).await;
@@ -76,17 +76,17 @@ impl Policies {
                 Ok(policy) => policy.map_err(anyhow::Error::new),
                 Err(error) => Err(error),
             };
-            ReadResult { name, told, policy }
+            ReadResult { name, assignment, policy }
         }))
     }
 
     /// Stores the result of a read. Returns whether it succeeded.
     pub(super) fn take(&mut self, result: ReadResult) -> bool {
-        let ReadResult { name, told, policy } = result;
+        let ReadResult { name, assignment, policy } = result;
         match policy {
             Ok(policy) => {
                 let policy = policy.map(|policy| policy.read());
-                self.read.insert(name, Read { told, policy });
+                self.read.insert(name, Read { assignment, policy });
                 true
             }
             Err(error) => {
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn told(generation: i64) -> Assignments {
+    fn assignments(generation: i64) -> Assignments {
         let mut policy = Policy::new("p");
         policy.metadata.generation = Some(generation);
         let mut assigned = Assignments::default();
@@ -141,8 +141,8 @@ mod tests {
     }
 
     fn read(policies: &mut Policies, policy: Option<StoredPolicy>) {
-        let told = policies.assigned.as_ref().unwrap().get("p").cloned();
-        assert!(policies.take(ReadResult { name: "p".into(), told, policy: Ok(policy) }));
+        let assignment = policies.assigned.as_ref().unwrap().get("p").cloned();
+        assert!(policies.take(ReadResult { name: "p".into(), assignment, policy: Ok(policy) }));
     }
 
     fn stored() -> StoredPolicy {
@@ -154,13 +154,16 @@ mod tests {
         let assigned = policies.assigned.as_ref()?;
         let mut names = assigned.iter().map(|(name, _)| name).chain(reported.iter().copied());
         let is_new = |name: &&str| {
-            policies.read.get(*name).is_none_or(|read| read.told.as_ref() != assigned.get(name))
+            policies
+                .read
+                .get(*name)
+                .is_none_or(|read| read.assignment.as_ref() != assigned.get(name))
         };
         names.find(is_new).map(str::to_owned)
     }
 
     #[test]
-    fn nothing_is_known_before_the_coordinator_has_told() {
+    fn the_view_is_incomplete_until_the_coordinator_assigns_policies() {
         let mut policies = Policies::default();
         assert!(!policies.are_complete([].into_iter()));
         assert_eq!(next(&policies, &["p"]), None);
@@ -171,23 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_read_when_something_is_told_about_it() {
+    fn a_policy_is_read_when_its_assignment_changes() {
         let mut policies = Policies::default();
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         assert_eq!(next(&policies, &[]).as_deref(), Some("p"));
         read(&mut policies, Some(stored()));
         assert_eq!(next(&policies, &["p"]), None);
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         assert_eq!(next(&policies, &["p"]), None, "nothing new");
-        policies.assign(told(2));
+        policies.assign(assignments(2));
         assert_eq!(next(&policies, &["p"]).as_deref(), Some("p"));
         assert!(policies.are_complete(["p"].into_iter()), "what was read is used until then");
     }
 
     #[test]
-    fn a_policy_that_is_not_told_of_any_more_is_deleted_only_if_the_server_says_so() {
+    fn an_unassigned_policy_is_deleted_only_if_the_server_confirms_it() {
         let mut policies = Policies::default();
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         read(&mut policies, Some(stored()));
         policies.assign(Assignments::default());
         assert!(!policies.is_absent("p") && policies.get("p").is_some());
