@@ -105,9 +105,7 @@ impl<'a> Context<'a> {
             (true, true, false) if !difference.field.is_empty() => {
                 verdict(Class::Forbidden, "br-ex is on top of it")
             }
-            (true, false, _) => {
-                verdict(Class::Disruptive, "br-ex stood on it and gets another way out")
-            }
+            (true, false, _) => verdict(Class::Disruptive, "br-ex used it and gets another uplink"),
             _ => verdict(Class::Hitless, "br-ex does not use it"),
         }
     }
@@ -264,7 +262,7 @@ impl<'a> Context<'a> {
     fn uplink(&self, name: &str, kind: &str, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
-            [] => verdict(Class::Disruptive, "br-ex gets another way out"),
+            [] => verdict(Class::Disruptive, "br-ex gets another uplink"),
             ["mtu"] => self.mtu(difference),
             ["link-aggregation", "port" | "ports", ..] => self.members(kind, difference),
             ["link-aggregation", "mode"] => verdict(
@@ -310,7 +308,7 @@ impl<'a> Context<'a> {
 
     fn members(&self, kind: &str, difference: &Difference) -> Verdict {
         let Subject::Interface { name, .. } = &difference.subject else {
-            return verdict(Class::Disruptive, "br-ex gets another way out");
+            return verdict(Class::Disruptive, "br-ex gets another uplink");
         };
         let links = |state: &State| -> BTreeSet<String> {
             let bond = state.interface(name, kind).and_then(|it| it.get("link-aggregation"));

@@ -231,7 +231,7 @@ mod tests {
         let error = "VersionTLS11".parse::<TlsVersion>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"VersionTLS11\" is none that this program speaks; it speaks VersionTLS12, VersionTLS13"
+            "\"VersionTLS11\" is not supported; supported are VersionTLS12, VersionTLS13"
         );
     }
 

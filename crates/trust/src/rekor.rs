@@ -19,7 +19,7 @@ pub(crate) enum LogError {
     Absent,
     #[error("the bundle of a signature cannot be read: {0}")]
     Unreadable(String),
-    #[error("the inclusion promise in the bundle of a signature was not signed with {0}")]
+    #[error("the inclusion promise in the bundle of a signature was not made with {0}")]
     Promise(String),
     #[error("the bundle of a signature is of another {0}")]
     Other(&'static str),
