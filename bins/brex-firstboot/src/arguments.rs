@@ -59,7 +59,7 @@ pub(crate) struct Choosing {
     #[arg(long, value_name = "NAME")]
     pub(crate) hostname: Option<String>,
     /// Seconds to wait for a host name that is not a placeholder such as localhost
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = command_line::quantity::parse_seconds)]
     pub(crate) hostname_timeout: Duration,
     /// Number of failures after which a document is reported and not retried
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_TRIES)]
@@ -69,7 +69,7 @@ pub(crate) struct Choosing {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Waiting {
     /// Seconds that br-ex may take to connect the node
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = command_line::quantity::parse_seconds)]
     pub(crate) patience: Duration,
     /// The API server, in place of the one in /etc/kubernetes/kubeconfig
     #[arg(long, value_name = "HOST:PORT", value_parser = crate::api_server::endpoint)]
@@ -105,10 +105,6 @@ pub(crate) struct GatherArguments {
     /// Folder to write to; `-` writes a tar archive to standard output
     #[arg(long, short_alias = 'o', alias = "output", value_name = "DIR")]
     pub(crate) out: PathBuf,
-}
-
-fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_secs)
 }
 
 /// The whole command line, for documents that are generated from it.

@@ -13,7 +13,7 @@ use node_network::network_manager::ActiveProfile;
 use node_network::{Cause, ExpectedNetwork, NetworkState, Observation, Outcome, Recovery};
 
 use crate::confirm::Waiting;
-use crate::disk::{Disk, Fuse};
+use crate::disk::{BeforeChange, Disk};
 use crate::layout::{ATTEMPT, DISPATCHER, DOCUMENTS, FLAG, HOSTNAME, PROFILES, SETTINGS, STAGING};
 use crate::node::{Change, Node};
 use crate::prepare::Rules;
@@ -90,7 +90,7 @@ impl Node for Fake {
         Ok(())
     }
     fn observe(&self, _: &ExpectedNetwork, _: Duration) -> Observation {
-        let unread = (!self.good).then(|| "as the test wants it".into());
+        let unread = (!self.good).then(|| "as the test requires".into());
         Observation { unread, ..Observation::default() }
     }
     fn change(&self, _: &Change<'_>) -> Outcome {
@@ -107,7 +107,7 @@ impl Node for Fake {
 }
 
 /// Lets so many changes happen, then none.
-fn fuse(changes: usize) -> Fuse {
+fn fuse(changes: usize) -> BeforeChange {
     let mut left = changes;
     Box::new(move || {
         left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
@@ -121,7 +121,7 @@ enum Way {
     Applied,
 }
 
-/// One boot as systemd runs it. Ends early when power goes.
+/// One boot as systemd runs it. Ends early when power fails.
 fn boot(root: &Path, number: u32, way: Way, good: bool, changes: usize) -> Result<Ending> {
     let id = format!("boot-{number}");
     let disk = Disk::with_fuse(root, fuse(changes));

@@ -31,12 +31,12 @@ impl<T> At<T> for io::Result<T> {
 }
 
 /// Called before each change. Refusing it leaves the disk as a power cut at that moment would.
-pub(crate) type Fuse = Box<dyn FnMut() -> io::Result<()>>;
+pub(crate) type BeforeChange = Box<dyn FnMut() -> io::Result<()>>;
 
 /// The files below a folder that represents `/`.
 pub(crate) struct Disk {
     root: PathBuf,
-    fuse: RefCell<Fuse>,
+    fuse: RefCell<BeforeChange>,
 }
 
 /// Something in a folder of profiles.
@@ -51,7 +51,7 @@ impl Disk {
         Self::with_fuse(root, Box::new(|| Ok(())))
     }
 
-    pub(crate) fn with_fuse(root: &Path, fuse: Fuse) -> Self {
+    pub(crate) fn with_fuse(root: &Path, fuse: BeforeChange) -> Self {
         Self { root: root.to_owned(), fuse: RefCell::new(fuse) }
     }
 

@@ -175,18 +175,18 @@ mod tests {
         assert_eq!(
             about(Some(&both)),
             [
-                "the IPv4 gateway of br-ex answers, or the API server api-int.example:6443 answers through br-ex by IPv4",
-                "the IPv6 gateway of br-ex answers, or the API server api-int.example:6443 answers through br-ex by IPv6",
+                "the IPv4 gateway of br-ex responds, or the API server api-int.example:6443 responds through br-ex by IPv4",
+                "the IPv6 gateway of br-ex responds, or the API server api-int.example:6443 responds through br-ex by IPv6",
             ]
         );
         let any = demand(vec![Family::V4, Family::V6], true);
-        let expected = "the default gateway of br-ex answers, or the API server api-int.example:6443 answers through br-ex";
+        let expected = "the default gateway of br-ex responds, or the API server api-int.example:6443 responds through br-ex";
         assert_eq!(about(Some(&any)), [expected]);
         assert_eq!(about(None), [expected]);
         let elsewhere = demand(vec![], false);
         assert_eq!(
             about(Some(&elsewhere)),
-            ["a default gateway answers, or the API server api-int.example:6443 answers"]
+            ["a default gateway responds, or the API server api-int.example:6443 responds"]
         );
     }
 

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use command_line::{Ending as Exit, say};
+use command_line::{Ending as Exit, print_message};
 use first_boot::Event;
 use first_boot::report::{self, Ending, Entry};
 use jiff::Timestamp;
@@ -135,23 +135,23 @@ fn report_on(
     if result != Ending::NothingToDo
         && let Err(error) = report_file::add(&disk, &boot_id, &hostname, entry)
     {
-        say(&format!("warning: the report could not be written: {error:#}"));
+        print_message(&format!("warning: the report could not be written: {error:#}"));
     }
     Ok(if failed { Exit::Findings } else { Exit::Good })
 }
 
 fn announce(entry: &Entry) {
     let prefix = if entry.result.is_failure() { "error: " } else { "" };
-    say(&format!("{prefix}{}", entry.message));
+    print_message(&format!("{prefix}{}", entry.message));
     for note in &entry.notes {
-        say(&format!("note: {note}"));
+        print_message(&format!("note: {note}"));
     }
     if let Some(restored) = &entry.restored {
         for profile in &restored.not_in_use {
-            say(&format!("warning: profile {profile} was in use before and is not now"));
+            print_message(&format!("warning: profile {profile} was in use before and is not now"));
         }
         if let Some(problem) = &restored.problem {
-            say(&format!("warning: {problem}"));
+            print_message(&format!("warning: {problem}"));
         }
     }
     let Some(event) = Event::of(entry.result) else { return };

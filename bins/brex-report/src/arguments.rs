@@ -41,15 +41,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", default_value = "/var/lib/kubelet/kubeconfig")]
     pub(crate) kubeconfig: PathBuf,
     /// Seconds to wait until the node has joined and the API server responds
-    #[arg(long, value_name = "SECONDS", default_value = "1800", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1800", value_parser = command_line::quantity::parse_seconds)]
     pub(crate) timeout: Duration,
     /// Print the summary and send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_secs)
 }
 
 /// The whole command line, for documents that are generated from it.

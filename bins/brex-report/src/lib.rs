@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use first_boot::Summary;
 
 use arguments::{Arguments, Command, Options};
@@ -57,26 +57,28 @@ async fn send(options: &Options, summary: &Summary, text: &str) -> Result<Ending
         };
         let problem = match attempt {
             Attempt::Reported { node } => {
-                say(&format!("reported {} on node {node}", summary.reason()));
+                print_message(&format!("reported {} on node {node}", summary.reason()));
                 return Ok(Ending::Good);
             }
             Attempt::Unchanged { node } => {
-                say(&format!("node {node} has this report already"));
+                print_message(&format!("node {node} has this report already"));
                 return Ok(Ending::Good);
             }
             Attempt::Refused(problem) => {
-                say(&format!("error: {problem}"));
+                print_message(&format!("error: {problem}"));
                 return Ok(Ending::Findings);
             }
             Attempt::Failed(problem) => problem,
         };
         if Instant::now() + RETRY >= deadline {
             let limit = options.timeout.as_secs();
-            say(&format!("error: the report could not be sent within {limit} s: {problem}"));
+            print_message(&format!(
+                "error: the report could not be sent within {limit} s: {problem}"
+            ));
             return Ok(Ending::Findings);
         }
         if problem != last {
-            say(&format!("retrying: {problem}"));
+            print_message(&format!("retrying: {problem}"));
             last = problem;
         }
         tokio::time::sleep(RETRY).await;

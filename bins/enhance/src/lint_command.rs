@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use enhancement::{Finding, Severity, SkippedDocument, Verdict};
 
 use crate::arguments::{FindingsFormat, LintArguments};
@@ -58,7 +58,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<Ending> {
         FindingsFormat::Sarif => print(sarif_log::log(&result))?,
     }
     for line in findings_text::summary(&result) {
-        say(&line);
+        print_message(&line);
     }
     let fails =
         |finding: &Finding| arguments.deny_warnings || finding.rule.severity() == Severity::Error;

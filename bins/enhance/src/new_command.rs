@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use jiff::civil::Date;
 
 use crate::arguments::NewArguments;
@@ -27,6 +27,8 @@ pub(crate) fn new(arguments: &NewArguments, today: Date) -> Result<Ending> {
     };
     file.write_all(enhancement::fill_template(title, today).as_bytes()).with_context(writing)?;
     print(format!("{}\n", path.display()))?;
-    say("Replace every TBD and write the sections; `enhance lint` lists what is missing.");
+    print_message(
+        "Replace every TBD and write the sections; `enhance lint` lists what is missing.",
+    );
     Ok(Ending::Good)
 }

@@ -1,7 +1,7 @@
 //! `enhance report`.
 
 use anyhow::{Context, Result, ensure};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use enhancement::{Report, ReportEntry, SkippedDocument};
 use jiff::civil::Date;
 
@@ -56,7 +56,7 @@ pub(crate) fn report(arguments: &ReportArguments, today: Date) -> Result<Ending>
         ReportFormat::Html => report.to_html(),
     })?;
     if let Some(line) = message {
-        say(&line);
+        print_message(&line);
     }
     Ok(Ending::Good)
 }

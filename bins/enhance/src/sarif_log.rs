@@ -1,7 +1,7 @@
 //! Findings as SARIF, which code hosts display beside the lines.
 
-use command_line::sarif::{self, Level};
-use enhancement::{Rule, Severity};
+use command_line::sarif;
+use enhancement::Rule;
 
 use crate::lint_command::LintResult;
 
@@ -9,11 +9,10 @@ pub(crate) fn log(result: &LintResult) -> String {
     let findings = result.documents.iter().flat_map(|document| {
         document.findings.iter().map(|finding| sarif::Finding {
             rule: finding.rule.id(),
-            level: level(finding.rule),
+            severity: finding.rule.severity(),
             message: &finding.message,
             path: &document.path_in_repository,
-            line: finding.at.line,
-            column: finding.at.column,
+            at: finding.at,
         })
     });
     sarif::log("enhance", env!("CARGO_PKG_VERSION"), &Rule::ALL.map(rule), findings)
@@ -24,14 +23,7 @@ fn rule(rule: Rule) -> sarif::Rule {
         id: rule.id(),
         about: rule.description(),
         help: "",
-        level: level(rule),
+        severity: rule.severity(),
         tag: rule.group().name(),
-    }
-}
-
-fn level(rule: Rule) -> Level {
-    match rule.severity() {
-        Severity::Error => Level::Error,
-        Severity::Warning => Level::Warning,
     }
 }

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The command line as clap knows it, for documents about it.
+/// The command line as clap's value, for generated documents.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }

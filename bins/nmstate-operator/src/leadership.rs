@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_absent_ours_or_nobodys_is_taken() {
+    fn a_lease_that_is_absent_ours_or_without_a_holder_is_taken() {
         let now = Instant::now();
         assert_eq!(step(None, &me(), &mut None, now), Step::Create);
         for holder in ["me", ""] {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_changes_hands_starts_the_wait_anew() {
+    fn a_lease_with_a_new_holder_restarts_the_wait() {
         let start = Instant::now();
         let mut seen = None;
         step(Some(&held_by("one", 60)), &me(), &mut seen, start);

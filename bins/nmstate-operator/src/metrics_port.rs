@@ -63,7 +63,7 @@ pub(crate) struct MetricsPort {
 /// Which TLS is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServedTls {
-    /// The cluster has not been asked yet.
+    /// No request was sent to the cluster yet.
     NotYet,
     /// The settings of the cluster cannot be honored.
     Nothing,

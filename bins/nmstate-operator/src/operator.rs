@@ -39,7 +39,7 @@ use perform::Performer;
 
 /// Without any event, everything is reconciled again after this time.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(600);
-/// Another operator goes without telling us.
+/// Another operator can disappear without an event.
 const OTHERS_INTERVAL: Duration = Duration::from_secs(30);
 /// While one operator makes way for another, which happens step by step.
 const HAND_OVER: Duration = Duration::from_secs(2);

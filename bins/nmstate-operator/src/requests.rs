@@ -30,7 +30,7 @@ pub(crate) async fn within<T>(
 ) -> Result<Result<T, kube::Error>> {
     tokio::time::timeout(REQUEST, request)
         .await
-        .with_context(|| format!("no answer from the API server within {} s", REQUEST.as_secs()))
+        .with_context(|| format!("no response from the API server within {} s", REQUEST.as_secs()))
 }
 
 /// Now, as the API writes times: in whole seconds.
@@ -40,15 +40,15 @@ pub(crate) fn now() -> Timestamp {
 
 /// A readable reason for an error: for a request that the server rejected, the server's message.
 pub(crate) fn why(error: &anyhow::Error) -> String {
-    let mut told = Vec::new();
+    let mut causes = Vec::new();
     for cause in error.chain() {
         if let Some(kube::Error::Api(status)) = cause.downcast_ref() {
-            told.push(status.message.clone());
+            causes.push(status.message.clone());
             break;
         }
-        told.push(cause.to_string());
+        causes.push(cause.to_string());
     }
-    told.join(": ")
+    causes.join(": ")
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_server() {
+    fn a_refusal_has_the_message_of_the_server() {
         let status = Status::failure("namespaces \"n\" not found", "NotFound").with_code(404);
         let refused = anyhow::Error::new(kube::Error::Api(status.boxed()));
         let error = refused.context("restoring the Subscription n/s");

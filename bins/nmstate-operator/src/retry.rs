@@ -1,4 +1,4 @@
-//! The `retry` command: asks the nodes on which a policy failed to try again.
+//! The `retry` command: requests a retry from the nodes on which a policy failed.
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;

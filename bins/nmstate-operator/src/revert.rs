@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         let parameters = PatchParams::default();
         let written = within(api.patch_metadata(policy, &parameters, &patch));
         match written.await.with_context(doing)? {
-            Ok(_) => return print(told(arguments)),
+            Ok(_) => return print(summary(arguments)),
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error).with_context(doing),
         }
@@ -92,7 +92,7 @@ fn value(nodes: &BTreeSet<NodeName>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-fn told(arguments: &Arguments) -> String {
+fn summary(arguments: &Arguments) -> String {
     let policy = &arguments.policy;
     let names: Vec<&str> = arguments.nodes.iter().map(NodeName::as_str).collect();
     let flags = format!("--node {}", names.join(" --node "));

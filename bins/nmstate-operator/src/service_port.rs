@@ -43,22 +43,22 @@ pub async fn serve(address: SocketAddr, service: Arc<ServiceState>) -> Result<In
     let never = each_connection(&listener, |stream| {
         let service = Arc::clone(&service);
         async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(&request, &service);
-                async move { Ok::<_, Infallible>(answer) }
+            let responder = service_fn(move |request: Request<Incoming>| {
+                let response = respond(&request, &service);
+                async move { Ok::<_, Infallible>(response) }
             });
             // A client that disconnects is not an error.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(REQUEST_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), answer)
+                .serve_connection(TokioIo::new(stream), responder)
                 .await;
         }
     });
     match never.await {}
 }
 
-fn answer<B>(request: &Request<B>, service: &ServiceState) -> Response<Full<Bytes>> {
+fn respond<B>(request: &Request<B>, service: &ServiceState) -> Response<Full<Bytes>> {
     let (code, text) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => match service.is_ready() {
@@ -78,11 +78,11 @@ mod tests {
 
     fn code(path: &str, service: &ServiceState) -> u16 {
         let request = Request::builder().uri(path).body(()).unwrap();
-        answer(&request, service).status().as_u16()
+        respond(&request, service).status().as_u16()
     }
 
     #[test]
-    fn readiness_is_told_apart_from_health() {
+    fn readiness_is_distinct_from_health() {
         let service = ServiceState::default();
         assert_eq!((code("/healthz", &service), code("/readyz", &service)), (200, 503));
         service.set_ready(true);

@@ -15,7 +15,9 @@ use kube::{Client, ResourceExt as _};
 use nmstate_api::NMState;
 use nmstate_api::annotations::ADOPT;
 use nmstate_deployment::decide::leading;
-use nmstate_deployment::handover::{self, HandoverState, Others, Phase, Plan, Record, Scope, Wish};
+use nmstate_deployment::handover::{
+    self, HandoverRequest, HandoverState, Others, Phase, Plan, Record, Scope,
+};
 use nmstate_deployment::names::{HANDLER, NAMESPACE};
 use serde_json::json;
 
@@ -36,20 +38,20 @@ pub(crate) struct Arguments {
 pub(crate) async fn take_over(arguments: &Arguments) -> Result<()> {
     let client = requests::client(requests::config().await?)?;
     let nmstate = nmstate(&client).await?;
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         let (others, record) = observe(&client, Scope::Everything).await?;
-        let plan = handover::plan(Wish::TakeOver, &others, record.as_ref());
+        let plan = handover::plan(HandoverRequest::TakeOver, &others, record.as_ref());
         if let HandoverState::Theirs { message } = &plan.state {
             bail!("{message}");
         }
         if !arguments.yes {
             return print(would_take_over(&plan, record.as_ref()));
         }
-        if told.is_empty() {
-            wish(&client, &nmstate, Wish::TakeOver).await?;
+        if printed.is_empty() {
+            request(&client, &nmstate, HandoverRequest::TakeOver).await?;
         }
-        say(&mut told, &plan)?;
+        print_progress(&mut printed, &plan)?;
         steps::begin(&client, &plan, record.as_ref()).await?;
         let is_done = plan.record.as_ref().is_some_and(|it| it.phase == Phase::Done);
         if is_done && matches!(plan.state, HandoverState::Ours { .. }) {
@@ -63,24 +65,24 @@ pub(crate) async fn take_over(arguments: &Arguments) -> Result<()> {
 pub(crate) async fn give_back(arguments: &Arguments) -> Result<()> {
     let client = requests::client(requests::config().await?)?;
     let nmstate = nmstate(&client).await?;
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         let (others, record) = observe(&client, Scope::Installers).await?;
         let Some(record) = record else {
-            let end = match told.is_empty() {
+            let end = match printed.is_empty() {
                 true => "this cluster was not taken over; there is nothing to give back\n",
                 false => "kubernetes-nmstate serves this API now\n",
             };
             return print(end);
         };
-        let plan = handover::plan(Wish::Leave, &others, Some(&record));
+        let plan = handover::plan(HandoverRequest::Leave, &others, Some(&record));
         if !arguments.yes {
             return print(would_give_back(&record));
         }
-        if told.is_empty() {
-            wish(&client, &nmstate, Wish::Leave).await?;
+        if printed.is_empty() {
+            request(&client, &nmstate, HandoverRequest::Leave).await?;
         }
-        say(&mut told, &plan)?;
+        print_progress(&mut printed, &plan)?;
         steps::begin(&client, &plan, Some(&record)).await?;
         // Two handlers would wait for the same lock on each node.
         if plan.record.is_some() && is_deployed(&client).await? {
@@ -111,10 +113,11 @@ async fn nmstate(client: &Client) -> Result<String> {
     }
 }
 
-/// Tells the operator what is wished: it removes or deploys its own part.
-async fn wish(client: &Client, nmstate: &str, wish: Wish) -> Result<()> {
+/// Sets or removes the annotation that requests the take-over; the operator then removes or deploys
+/// its own part.
+async fn request(client: &Client, nmstate: &str, request: HandoverRequest) -> Result<()> {
     let nmstates: Api<NMState> = Api::all(client.clone());
-    let value = (wish == Wish::TakeOver).then_some("true");
+    let value = (request == HandoverRequest::TakeOver).then_some("true");
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { ADOPT: value } } }));
     within(nmstates.patch_metadata(nmstate, &PatchParams::default(), &patch))
         .await?
@@ -130,7 +133,7 @@ async fn is_deployed(client: &Client) -> Result<bool> {
 }
 
 /// Prints what is being done, once.
-fn say(told: &mut String, plan: &Plan) -> Result<()> {
+fn print_progress(printed: &mut String, plan: &Plan) -> Result<()> {
     let message = match &plan.state {
         HandoverState::TakingOver { message }
         | HandoverState::GivingBack { message }
@@ -138,9 +141,9 @@ fn say(told: &mut String, plan: &Plan) -> Result<()> {
         HandoverState::Ours { remark: Some(remark) } => remark.clone(),
         HandoverState::Ours { remark: None } => "Removing what kubernetes-nmstate left".to_owned(),
     };
-    if *told != message {
+    if *printed != message {
         print(format!("{message}\n"))?;
-        *told = message;
+        *printed = message;
     }
     Ok(())
 }
@@ -186,7 +189,7 @@ mod tests {
         }));
         let others =
             Others { running, installers: Vec::from_iter(subscription), ..Others::default() };
-        let plan = handover::plan(Wish::TakeOver, &others, None);
+        let plan = handover::plan(HandoverRequest::TakeOver, &others, None);
         let text = would_take_over(&plan, None);
         assert!(text.starts_with("would record and remove the Subscription n/s\n"), "{text}");
         assert!(text.ends_with("to do it, add --yes\n"));

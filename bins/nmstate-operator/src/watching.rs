@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_watch_is_told_apart_from_a_lost_one() {
+    fn an_idle_watch_is_distinguished_from_a_lost_one() {
         let quiet = || io::Error::new(io::ErrorKind::TimedOut, "nothing came");
         assert!(is_silence(&failed(quiet())));
         assert!(is_silence(&failed(io::Error::other(quiet()))));

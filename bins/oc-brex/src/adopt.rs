@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use br_ex_day2::{Adoption, NotAdopted};
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use machine_config::Role;
 
 use crate::cluster::{ClusterSource, Kind, Objects};
@@ -69,19 +69,21 @@ pub(crate) fn adopt(arguments: &Arguments) -> Result<Ending> {
     for (node, outcome) in outcomes {
         match outcome {
             Ok(Adoption { policy, origin }) => {
-                say(&format!(
+                print_message(&format!(
                     "{node}: {origin}; the policy changes nothing there, by nmstate's own comparison"
                 ));
                 adopted.push((format!("{}.yaml", policy.name), policy.to_yaml()?));
             }
             Err(error) => {
-                say(&format!("error: {:#}", anyhow::Error::new(error)));
+                print_message(&format!("error: {:#}", anyhow::Error::new(error)));
                 has_errors = true;
             }
         }
     }
     if has_errors {
-        say("Nothing was written. Correct these nodes or their documents, or leave the nodes out.");
+        print_message(
+            "Nothing was written. Correct these nodes or their documents, or leave the nodes out.",
+        );
         return Ok(Ending::Findings);
     }
     match &arguments.out {
@@ -118,7 +120,7 @@ fn of_cluster(objects: &Objects, names: &[String]) -> Result<Vec<Outcome>> {
         }
         let Some(document) = selected.document else {
             if names.is_empty() {
-                say(&format!("note: {}: it has no document, and is left out", node.name));
+                print_message(&format!("note: {}: it has no document, and is left out", node.name));
                 continue;
             }
             anyhow::bail!(

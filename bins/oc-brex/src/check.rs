@@ -7,7 +7,7 @@ use br_ex::hosts::{HostDocument, Naming, Reader, check_hosts};
 use br_ex::node_state::{self, NodeState};
 use br_ex::{ClusterFacts, Finding, NmstateVersion, Platform, Severity};
 use clap::{Args, ValueEnum};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use ipnet::IpNet;
 use machine_config::Role;
 
@@ -120,7 +120,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
         Format::Json => print(findings::json(&checked)?)?,
         Format::Sarif => print(findings::sarif(&checked))?,
     }
-    say(&findings::summary(&checked));
+    print_message(&findings::summary(&checked));
     let counts = |finding: &Finding| match finding.severity {
         Severity::Error => true,
         Severity::Warning => arguments.deny_warnings,
@@ -138,7 +138,7 @@ fn check_documents(inputs: Inputs, around: &ClusterFacts, states: &[NodeState]) 
     between.extend(machines::check(&named, states));
     between.extend(machines::unlisted(&named, &inputs.listed));
     for host in machines::without_document(&documents, &inputs.listed) {
-        say(&format!(
+        print_message(&format!(
             "note: {host}: it has no document, so configure-ovs creates its br-ex on the \
              interface with the default route"
         ));

@@ -11,7 +11,7 @@ use clap::Args;
 use cluster_connection::{
     Completeness, Connection, KubeconfigPaths, ListError, Listing, default_paths,
 };
-use command_line::say;
+use command_line::print_message;
 
 pub(crate) use objects::{Kind, Objects};
 
@@ -87,7 +87,7 @@ impl ClusterArguments {
             list(&Connection::connect(paths, self.context.as_deref()).await?, kinds).await
         })?;
         for note in &objects.notes {
-            say(&format!("note: {note}"));
+            print_message(&format!("note: {note}"));
         }
         Ok(objects)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use machine_config::{BR_EX_FOLDER, File, MachineConfig, Pool, Role, Text, parse_all};
 
 use crate::cluster::{ClusterSource, Kind};
@@ -51,7 +51,7 @@ pub(crate) fn decode(arguments: &Arguments) -> Result<Ending> {
     for role in &roles {
         let pool = Pool::new(role, &configs);
         for lost in pool.overridden() {
-            say(&format!(
+            print_message(&format!(
                 "note: pool {role}: {} of {} is replaced by that of {}",
                 lost.path, lost.loser, lost.winner,
             ));
@@ -105,12 +105,15 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<MachineConfig>> {
         }
         for config in machine_configs {
             if config.is_rendered() {
-                say(&format!(
+                print_message(&format!(
                     "note: {} is the rendered configuration of a pool; skipped",
                     config.name
                 ));
             } else if config.role.is_none() {
-                say(&format!("note: {} has no role, so no node gets it; skipped", config.name));
+                print_message(&format!(
+                    "note: {} has no role, so no node gets it; skipped",
+                    config.name
+                ));
             } else {
                 configs.push(config);
             }

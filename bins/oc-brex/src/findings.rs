@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use br_ex::{Finding, RULES, Severity};
 use command_line::quantity;
-use command_line::sarif::{self, Level};
+use command_line::sarif;
 use serde::Serialize;
 
 /// What the JSON form is, and its version.
@@ -123,7 +123,7 @@ pub(crate) fn sarif(checked: &[Checked]) -> String {
             id: rule.id.name(),
             about: rule.title,
             help: rule.remedy,
-            level: level(rule.severity),
+            severity: rule.severity,
             tag: "br-ex",
         })
         .collect();
@@ -140,11 +140,10 @@ pub(crate) fn sarif(checked: &[Checked]) -> String {
         };
         sarif::Finding {
             rule: finding.rule.name(),
-            level: level(finding.severity),
+            severity: finding.severity,
             message,
             path: &document.path,
-            line: at.line,
-            column: at.column,
+            at,
         }
     });
     sarif::log("oc-brex", env!("CARGO_PKG_VERSION"), &rules, findings)
@@ -155,14 +154,6 @@ fn message(document: &Checked, finding: &Finding) -> String {
     match &document.inner {
         Some(inner) => format!("{inner}, line {}: {text}", finding.at.line),
         None => text,
-    }
-}
-
-fn level(severity: Severity) -> Level {
-    match severity {
-        Severity::Error => Level::Error,
-        Severity::Warning => Level::Warning,
-        Severity::Info => Level::Note,
     }
 }
 

@@ -7,7 +7,7 @@ use br_ex::hosts::Reader;
 use br_ex::{ClusterFacts, Severity};
 use br_ex_authoring::host_table::{HostFile, Table, TableProblem, host_files, problem_of_line};
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 
 use crate::machines::{self, Named};
 use crate::{reading, writing};
@@ -56,7 +56,7 @@ pub(crate) fn hosts(arguments: &Arguments) -> Result<Ending> {
         return Ok(refused(arguments, &problems));
     }
     for warning in files.iter().flat_map(|file| &file.warnings) {
-        say(warning);
+        print_message(warning);
     }
     let files: Vec<(String, String)> =
         files.into_iter().map(|HostFile { path, text, .. }| (path, text)).collect();
@@ -84,8 +84,8 @@ fn machine_problems(files: &[HostFile], template: &str) -> Vec<TableProblem> {
 
 fn refused(arguments: &Arguments, problems: &[TableProblem]) -> Ending {
     for problem in problems {
-        say(&format!("{}: {problem}", arguments.table.display()));
+        print_message(&format!("{}: {problem}", arguments.table.display()));
     }
-    say("Nothing was written. Correct the table or the template.");
+    print_message("Nothing was written. Correct the table or the template.");
     Ending::Findings
 }

@@ -11,7 +11,7 @@ use br_ex_authoring::host_list::{self, ListedHost};
 use br_ex_authoring::install_config;
 use br_ex_authoring::inventory::DocumentName;
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use machine_config::Role;
 
 use crate::{reading, writing};
@@ -75,7 +75,10 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
             let of_host =
                 || format!("{}: line {}: host {}", path.display(), host.at.line, host.name);
             let Some(network) = &host.network else {
-                say(&format!("note: {}: it has no network, so no document is written", of_host()));
+                print_message(&format!(
+                    "note: {}: it has no network, so no document is written",
+                    of_host()
+                ));
                 continue;
             };
             let network = Document::of_installation(network);
@@ -88,7 +91,7 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
             for finding in br_ex::check(&Document::parse(text.as_bytes()), &ClusterFacts::default())
             {
                 if finding.severity != Severity::Info {
-                    say(&format!("{name}:{finding}"));
+                    print_message(&format!("{name}:{finding}"));
                 }
                 has_errors |= finding.severity == Severity::Error;
             }
@@ -104,12 +107,12 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
     // The same address or MAC address on two hosts.
     for (number, finding) in check_hosts(&documents, &ClusterFacts::default()) {
         if finding.severity == Severity::Error {
-            say(&format!("{}:{finding}", written[number].0));
+            print_message(&format!("{}:{finding}", written[number].0));
             has_errors = true;
         }
     }
     if has_errors {
-        say("Nothing was written. Correct the networks, and import them again.");
+        print_message("Nothing was written. Correct the networks, and import them again.");
         return Ok(Ending::Findings);
     }
     for path in writing::files(&arguments.out, &written, arguments.force)? {
@@ -120,8 +123,8 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
 
 fn file_name(host: &ListedHost, role: Option<&Role>) -> Result<String> {
     let stem = DocumentName::of_host(&host.name)?;
-    let told: Option<Role> = host.role.as_deref().map(str::parse).transpose()?;
-    Ok(match told.as_ref().or(role) {
+    let named: Option<Role> = host.role.as_deref().map(str::parse).transpose()?;
+    Ok(match named.as_ref().or(role) {
         Some(role) => format!("{role}/{stem}.yml"),
         None => format!("{stem}.yml"),
     })

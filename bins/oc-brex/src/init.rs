@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use br_ex::{ClusterFacts, Document, Severity};
 use br_ex_authoring::proposal::Proposal;
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use ipnet::IpNet;
 use nmstate::NetworkState;
 use prompt::{Prompt, Silent, Terminal};
@@ -106,15 +106,15 @@ pub(crate) fn init(arguments: &Arguments) -> Result<Ending> {
     let topology = questions::ask(&given, &proposal, prompt.as_mut())?;
     let text = topology.document()?;
     if let Some(remark) = topology.remark() {
-        say(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     let around = ClusterFacts { current, ..ClusterFacts::default() };
     let findings = br_ex::check(&Document::parse(text.as_bytes()), &around);
     for finding in &findings {
-        say(&format!("document:{finding}"));
+        print_message(&format!("document:{finding}"));
     }
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
-        say("Nothing was written. Choose other values, and run it again.");
+        print_message("Nothing was written. Choose other values, and run it again.");
         return Ok(Ending::Findings);
     }
     match &arguments.out {

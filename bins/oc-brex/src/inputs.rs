@@ -11,7 +11,7 @@ use br_ex_authoring::inventory::{
     FileProblem, FoundFile, InventoryDocument, Placement, place_files,
 };
 use br_ex_authoring::{folder_reader, host_list, install_config};
-use command_line::say;
+use command_line::print_message;
 use located_yaml::{Keys, Node, Position, load};
 use machine_config::{MachineConfig, Pool, Role};
 use machine_identity::short_name;
@@ -137,7 +137,7 @@ impl Inputs {
         }
         let top = folder.display().to_string();
         let placement = place_files(&top, &documents, known.role.as_ref());
-        notes(&top, &placement).iter().for_each(|note| say(note));
+        notes(&top, &placement).iter().for_each(|note| print_message(note));
         for (_, _, placed) in placement.inventory.documents() {
             let input = Input::new(placed.origin.clone().into(), placed.host.clone());
             self.list.push(input.with_text(known.reader.unwrap_or_default(), &placed.bytes));
@@ -212,11 +212,11 @@ impl Inputs {
             install_config::parse(text).with_context(|| format!("reading {}", path.display()))?;
         let role = known.role.as_ref().map(Role::as_str);
         if let Some(note) = config.note(role) {
-            say(&format!("note: {}: {note}", path.display()));
+            print_message(&format!("note: {}: {note}", path.display()));
         }
         let has_other = self.read_host_list(path, text)?;
         if config.hosts.is_empty() && !has_other {
-            say(&format!(
+            print_message(&format!(
                 "note: {}: there is no `networking.hostConfig`, so configure-ovs creates br-ex on \
                  the interface with the default route",
                 path.display()
@@ -255,7 +255,7 @@ impl Inputs {
             self.without_documents += 1;
         }
         if has_network && !has_bridge {
-            say(&format!(
+            print_message(&format!(
                 "note: {}: these networks have no br-ex, so configure-ovs creates it on the interface \
                  with the default route; `oc-brex import` writes documents with br-ex",
                 path.display()

@@ -10,7 +10,7 @@ use br_ex_authoring::inventory::{DocumentName, FoundFile, place_files, short_nam
 use br_ex_authoring::render::machine_configs;
 use br_ex_day2::Migration;
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use machine_config::{Encoding, MachineConfig, Role};
 
 use crate::cluster::objects::ClusterNode;
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-/// Writes documents for nodes whose br-ex was guessed, and what brings them into use. Everything is
+/// Writes documents for nodes whose br-ex was guessed, and what activates them. Everything is
 /// computed first, so that a refusal leaves no files.
 pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
     let role = &arguments.role;
@@ -78,7 +78,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
             );
         }
         for note in notes {
-            say(&format!("note: {name}: {note}"));
+            print_message(&format!("note: {name}: {note}"));
         }
         let path = format!("{role}/{short}.yml");
         let around = ClusterFacts { current: Some(node.state.clone()), ..ClusterFacts::default() };
@@ -90,7 +90,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
                     finding.message, finding.rule
                 ));
             } else {
-                say(&format!("{path}:{finding}"));
+                print_message(&format!("{path}:{finding}"));
             }
         }
         if let Some(back) = way_back {
@@ -100,8 +100,8 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         files.push(FoundFile { path, bytes: text.into_bytes() });
     }
     if !problems.is_empty() {
-        problems.iter().for_each(|problem| say(&format!("error: {problem}")));
-        say(
+        problems.iter().for_each(|problem| print_message(&format!("error: {problem}")));
+        print_message(
             "Nothing was written. Correct the network of these nodes and run `migrate` again, or write \
              their documents with `oc-brex init` and give them to `oc-brex render`.",
         );
@@ -161,10 +161,10 @@ fn nodes(arguments: &Arguments) -> Result<Vec<NodeState>> {
 /// A node whose name contains another role would get the documents of the wrong pool.
 fn check_role(role: &Role, nodes: &[NodeState]) -> Result<()> {
     for name in nodes.iter().filter_map(|node| node.name.as_deref()) {
-        let told = DocumentName::of_host(name).ok().and_then(|stem| stem.role());
-        if let Some(told) = told.filter(|told| told != role && !role.is_custom()) {
+        let named = DocumentName::of_host(name).ok().and_then(|stem| stem.role());
+        if let Some(named) = named.filter(|named| named != role && !role.is_custom()) {
             bail!(
-                "node {name} has the name of a {told}, and --role is {role}; run `migrate` once for \
+                "node {name} has the name of a {named}, and --role is {role}; run `migrate` once for \
                  each role, with the NodeNetworkStates of its nodes"
             );
         }

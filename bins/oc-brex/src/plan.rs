@@ -11,7 +11,7 @@ use br_ex::node_state::{self, NodeState};
 use br_ex_authoring::picture::Picture;
 use br_ex_day2::{Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use ipnet::IpNet;
 use machine_config::Role;
 use nmstate::NetworkState;
@@ -78,7 +78,7 @@ enum From {
     Node(NodeState),
 }
 
-/// Says what a change means, and writes the policies for it.
+/// Prints what a change means, and writes the policies for it.
 pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
     let reader = arguments.first_boot.map(Reader::from).unwrap_or_default();
     match (&arguments.cluster, &arguments.from, &arguments.to) {
@@ -123,10 +123,10 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
                 files.push(("way-back.yaml".to_owned(), back.to_yaml()?));
             }
             for path in writing::manifests(folder, &files)? {
-                say(&format!("wrote {}", path.display()));
+                print_message(&format!("wrote {}", path.display()));
             }
         }
-        (None, Some(_)) => say("To write the policies, add --out DIR."),
+        (None, Some(_)) => print_message("To write the policies, add --out DIR."),
         (_, None) => {}
     }
     Ok(Ending::Good)
@@ -163,7 +163,7 @@ fn of_file(path: &Path) -> Result<From> {
             Some(state) => Ok(From::Document(state.clone())),
             None => bail!(
                 "{}: it is neither a document without captures nor a NodeNetworkState; \
-                 `oc-brex check` says what is wrong with a document",
+                 `oc-brex check` reports what is wrong with a document",
                 reading(),
             ),
         },

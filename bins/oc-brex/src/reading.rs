@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use br_ex::node_state::{self, NodeState};
 use br_ex_authoring::inventory::FoundFile;
-use command_line::say;
+use command_line::print_message;
 
 /// Lists of all MachineConfigs of a cluster are large; what is larger is something else.
 const MAX_TEXT: u64 = 64 << 20;
@@ -39,7 +39,7 @@ pub(crate) fn states(path: &Path) -> Result<Vec<NodeState>> {
     let states = node_state::parse(&text(path)?);
     let states = states.with_context(|| format!("reading {}", path.display()))?;
     for note in states.iter().flat_map(|state| &state.notes) {
-        say(&format!("note: {}: {note}", path.display()));
+        print_message(&format!("note: {}: {note}", path.display()));
     }
     Ok(states)
 }
@@ -98,7 +98,7 @@ pub(crate) fn folder(top: &Path) -> Result<Vec<FoundFile>> {
             }
             let is_document = path.extension().is_some_and(|it| it == "yml" || it == "yaml");
             if kind.is_file() && !is_document {
-                say(&format!(
+                print_message(&format!(
                     "note: not read: {} ends neither in .yml nor in .yaml",
                     path.display()
                 ));

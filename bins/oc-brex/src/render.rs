@@ -12,7 +12,7 @@ use br_ex_authoring::render::{
 };
 use br_ex_authoring::{host_list, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use error_causes::with_causes;
 use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};
 use machine_identity::short_name;
@@ -104,11 +104,11 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     let mut found = inventory.check(&around);
     found.extend(check_machines(&inventory, arguments.service, &listed));
     for (file, finding) in found {
-        say(&format!("{file}:{finding}"));
+        print_message(&format!("{file}:{finding}"));
         has_errors |= finding.severity == Severity::Error;
     }
     if has_errors && !arguments.allow_errors {
-        say("Nothing was written. Correct the errors, or give --allow-errors.");
+        print_message("Nothing was written. Correct the errors, or give --allow-errors.");
         return Ok(Ending::Findings);
     }
     let encoding = if arguments.gzip { Encoding::Gzip } else { Encoding::Plain };
@@ -126,7 +126,7 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     }
     for (role, _) in inventory.roles() {
         if let Some(meant) = role.almost() {
-            say(&format!(
+            print_message(&format!(
                 "warning: nodes get it only from a pool called {role}; is {meant} meant?"
             ));
         }
@@ -145,7 +145,7 @@ fn manifests(arguments: &Arguments, configs: &[MachineConfig]) -> Result<Vec<(St
         Form::Ztp => {
             let cluster = arguments.cluster.as_deref().unwrap_or_default();
             let text = extra_manifests(cluster, configs)?;
-            say(&format!(
+            print_message(&format!(
                 "note: apply the ConfigMap, and name it in spec.extraManifestsRefs of the \
                  ClusterInstance {cluster}: `- name: {EXTRA_MANIFESTS}`"
             ));
@@ -187,7 +187,7 @@ fn read(arguments: &Arguments) -> Result<Sources> {
         }
         let role = arguments.role.as_ref();
         if let Some(note) = config.note(role.map(Role::as_str)) {
-            say(&format!("note: {}: {note}", path.display()));
+            print_message(&format!("note: {}: {note}", path.display()));
         }
         match inventory::from_install_config(&path.display().to_string(), &config, role) {
             Ok(inventory) => all.overlay(inventory),
@@ -203,7 +203,7 @@ fn read(arguments: &Arguments) -> Result<Sources> {
         let top = folder.display().to_string();
         let placement = inventory::place_files(&top, &files, arguments.role.as_ref());
         for note in inputs::notes(&top, &placement) {
-            say(&note);
+            print_message(&note);
         }
         match placement.into_inventory() {
             Ok(inventory) => all.overlay(inventory),
@@ -240,15 +240,15 @@ fn lines<E: std::error::Error>(problems: &[E]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Says what becomes of the service on nodes without the program.
+/// Prints a note about the service on nodes without the program.
 fn note_image(arguments: &Arguments) {
     match &arguments.os_image {
-        None if arguments.service => say(
+        None if arguments.service => print_message(
             "note: the service acts on nodes whose image has /usr/bin/brex-firstboot. On others the \
              machine config operator's own nmstate-configuration applies the documents. Give \
              --os-image, or set osImageURL in another MachineConfig of the role.",
         ),
-        Some(image) if !image.contains("@sha256:") => say(&format!(
+        Some(image) if !image.contains("@sha256:") => print_message(&format!(
             "warning: {image} has no digest; nodes that are installed later may boot another image"
         )),
         _ => {}
@@ -274,9 +274,9 @@ fn check_size(
     let name = format!("the rendered MachineConfig of pool {role}");
     match (size.fit(), size.with_operators_own().fit(), cluster.is_empty()) {
         (Fit::Not, ..) => bail!("{name} has {size}, which is too much; {advice}"),
-        (Fit::Barely, ..) => say(&format!("warning: {name} has {size}; {advice}")),
+        (Fit::Barely, ..) => print_message(&format!("warning: {name} has {size}; {advice}")),
         (Fit::Well, Fit::Well, _) | (Fit::Well, _, false) => {}
-        (Fit::Well, Fit::Barely | Fit::Not, true) => say(&format!(
+        (Fit::Well, Fit::Barely | Fit::Not, true) => print_message(&format!(
             "warning: {name} has {size}, without the operator's own MachineConfigs, which take some \
              hundred kilobytes more; give --machine-configs to have them counted, or {advice}"
         )),

@@ -10,7 +10,7 @@ use br_ex_authoring::first_network::first_network;
 use br_ex_authoring::inventory::{DocumentName, short_name};
 use br_ex_authoring::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
 use clap::Args;
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use machine_config::{
     BR_EX_FOLDER, DisruptionPolicy, Fit, MachineConfig, Pool, Role, Size, parse_disruption_policy,
 };
@@ -111,10 +111,10 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     let mut findings = check_beside(&configs, &role, &file_name, &bytes, &ClusterFacts::default());
     findings.extend(check_machine(&configs, stem, &bytes));
     for finding in &findings {
-        say(&format!("{}:{finding}", file.display()));
+        print_message(&format!("{}:{finding}", file.display()));
     }
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
-        say("Nothing was written. Correct the errors.");
+        print_message("Nothing was written. Correct the errors.");
         return Ok(Ending::Findings);
     }
     let others = configs.iter().filter(|other| other.name != config.name);
@@ -122,7 +122,7 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     let pool = format!("the rendered MachineConfig of pool {role}");
     match size.fit() {
         Fit::Well => {}
-        Fit::Barely => say(&format!("warning: {pool} has {size}")),
+        Fit::Barely => print_message(&format!("warning: {pool} has {size}")),
         Fit::Not => bail!("{pool} has {size}, which is too much"),
     }
     let network = network(arguments, &bytes)?;
@@ -132,9 +132,9 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     files.extend(others.map(|manifest| (manifest.name, manifest.yaml)));
     let written = writing::manifests(&arguments.out, &files)?;
     for effect in &disruption.effects {
-        say(&format!("{effect}"));
+        print_message(&format!("{effect}"));
     }
-    say(&format!("On nodes of role {role}: {}.", disruption.outcome()));
+    print_message(&format!("On nodes of role {role}: {}.", disruption.outcome()));
     print(arguments.commands(&role.to_string(), &machine, &written))?;
     Ok(Ending::Good)
 }

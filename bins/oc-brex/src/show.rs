@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use br_ex::{Document, node_state};
 use br_ex_authoring::picture::Picture;
 use clap::{Args, ValueEnum};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 
 use crate::cluster::ClusterArguments;
 use crate::reading;
@@ -97,7 +97,7 @@ fn of_text(text: &str, path: &Path) -> Result<Picture> {
         );
     }
     if document.content().is_none() {
-        say(&format!(
+        print_message(&format!(
             "note: {}: nmstate does not read all of it; `oc-brex check` reports why",
             path.display()
         ));

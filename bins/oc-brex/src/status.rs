@@ -4,7 +4,7 @@ mod rows;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use serde::Serialize;
 
 use crate::cluster::ClusterArguments;
@@ -51,7 +51,7 @@ pub(crate) fn status(arguments: &Arguments) -> Result<Ending> {
     let objects = arguments.cluster.read()?;
     let rows = rows(&objects);
     if rows.is_empty() {
-        say("note: the cluster has no nodes");
+        print_message("note: the cluster has no nodes");
     }
     match arguments.output {
         Format::Text => print(text(&rows))?,

@@ -11,7 +11,7 @@ use br_ex_authoring::topology::{
     StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use ipnet::IpNet;
 use machine_identity::{Mac, MacError};
 use nmstate::NetworkState;
@@ -250,7 +250,7 @@ pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
         vlan_name: None,
     };
     if let Some(remark) = topology.remark() {
-        say(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     deliver(&topology.document()?, &ClusterFacts::default())
 }
@@ -318,7 +318,7 @@ fn auto(arguments: &AutoArguments) -> Result<Ending> {
         return deliver(&policy.document()?, &ClusterFacts::default());
     };
     let policy = Policy::of_node(&current).with_context(|| format!("reading {origin}"))?;
-    say(&format!(
+    print_message(&format!(
         "note: the default route of this node goes through {}; the policy is for all nodes of that \
          shape",
         policy.shape.name()
@@ -350,7 +350,9 @@ fn deliver(text: &str, around: &ClusterFacts) -> Result<Ending> {
     let is_bad = findings.iter().any(is_error);
     if !findings.is_empty() {
         let path = PathBuf::from("document");
-        say(findings::text(&[Checked { path, inner: None, host: None, findings }]).trim_end());
+        print_message(
+            findings::text(&[Checked { path, inner: None, host: None, findings }]).trim_end(),
+        );
     }
     if is_bad {
         return Ok(Ending::Findings);

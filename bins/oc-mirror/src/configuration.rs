@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use image_set::{EntryPosition, Extension, ImageSetConfiguration, Mirror, Parsed};
 use mirror::Configuration;
 
-/// Far above any configuration written or generated; below what would hurt.
+/// Far above any real configuration; small enough to parse without risk.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use mirror::{Configuration, DeleteRequest, Failure, PlannedDeletion, What};
+use mirror::{Configuration, DeleteRequest, DeleteScope, Failure, PlannedDeletion};
 use mirror_plan::Target;
 
 use crate::USAGE;
@@ -96,7 +96,7 @@ fn generate(
     let planned = runner.plan(DeleteRequest {
         settings: runner.settings(),
         target: target.clone(),
-        what: What::Selected(Box::new(configuration.clone())),
+        what: DeleteScope::Selected(Box::new(configuration.clone())),
         keep: configurations::keep(&arguments.keep)?,
         superseded: arguments.keep.clone(),
         ignored: arguments.ignore_configuration.clone(),
@@ -156,9 +156,9 @@ fn prune_now(
             keep.extend(file.mirror);
             replaced.push(path.clone());
             let text = file.prune.text.clone();
-            (What::Selected(Box::new(file.prune)), text)
+            (DeleteScope::Selected(Box::new(file.prune)), text)
         }
-        None => (What::Unused, kept_files(&keep)),
+        None => (DeleteScope::Unused, kept_files(&keep)),
     };
     let runner = Runner::new(&arguments.common, line, process, &workspace, &target)?;
     let planned = runner.plan(DeleteRequest {

@@ -1,4 +1,4 @@
-//! Flags of the commands that look something up instead of mirroring it.
+//! Flags of the commands that list content instead of mirroring it.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! `oc-mirror -c FILE … DESTINATION`: checks, runs the engine, shows and
-//! reports. The only place that knows them all.
+//! reports. The only place with access to all of them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_only_when_that_is_wanted() {
+    fn a_file_is_replaced_only_with_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("isc.yaml");
         write(&path, b"one", Existing::Keep).unwrap();

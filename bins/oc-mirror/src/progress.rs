@@ -53,7 +53,7 @@ impl Progress {
         Self { tally: Mutex::default(), bars, display }
     }
 
-    /// Says how far the run is, without bars. Call it every [`PLAIN_INTERVAL`].
+    /// Prints the progress of the run, without bars. Call it every [`PLAIN_INTERVAL`].
     pub(crate) fn tick(&self) {
         if self.display != Display::Lines {
             return;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_for_terminals_that_want_them() {
+    fn bars_are_drawn_only_on_terminals_and_if_enabled() {
         assert_eq!(Display::choose(false, true), Display::Bars);
         assert_eq!(Display::choose(false, false), Display::Lines);
         assert_eq!(Display::choose(true, true), Display::Nothing);

@@ -54,7 +54,7 @@ fn markdown() -> String {
     let usage = command.clone().render_usage().to_string();
     let _ = writeln!(text, "```\n{}\n```\n", usage.trim());
     text.push_str(
-        "Switches take an optional value behind `=`: `--dry-run`, `--dry-run=true`, \
+        "Switches take an optional value after `=`: `--dry-run`, `--dry-run=true`, \
          `--dry-run=false`. A flag that is given twice counts as given last. \
          Durations are written as `500ms`, `30s`, `10m`, `1h30m`.\n\n",
     );

@@ -8,7 +8,7 @@ use crate::problem::Problem;
 
 /// What a rejected flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum FlagKind {
     Switch,
     Value,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Takes {
 pub(crate) struct RefusedFlag {
     pub(crate) long: &'static str,
     pub(crate) short: Option<char>,
-    pub(crate) takes: Takes,
+    pub(crate) takes: FlagKind,
     /// A sentence for the user. `docs/differences.md` repeats it.
     pub(crate) reason: &'static str,
 }
@@ -30,11 +30,11 @@ const NO_DAEMON: &str = "images are never read from or written to a container da
 const NO_PROFILE: &str = "use `perf record` for profiles; the report has times, bytes and requests";
 
 const fn switch(long: &'static str, reason: &'static str) -> RefusedFlag {
-    RefusedFlag { long, short: None, takes: Takes::Switch, reason }
+    RefusedFlag { long, short: None, takes: FlagKind::Switch, reason }
 }
 
 const fn value(long: &'static str, reason: &'static str) -> RefusedFlag {
-    RefusedFlag { long, short: None, takes: Takes::Value, reason }
+    RefusedFlag { long, short: None, takes: FlagKind::Value, reason }
 }
 
 /// Every flag that is rejected.
@@ -86,11 +86,11 @@ impl FromArgMatches for Refused {
         // A flag that requests what is done anyway (`--force=false`) is accepted.
         let is_requested = |flag: &RefusedFlag| match flag.takes {
             // Verification stays on unless a side is named, so both values have a meaning.
-            Takes::Switch if flag.long == "tls-verify" => {
+            FlagKind::Switch if flag.long == "tls-verify" => {
                 matches.value_source(flag.long) == Some(clap::parser::ValueSource::CommandLine)
             }
-            Takes::Switch => matches.get_flag(flag.long),
-            Takes::Value => {
+            FlagKind::Switch => matches.get_flag(flag.long),
+            FlagKind::Value => {
                 matches.get_one::<String>(flag.long).is_some_and(|value| !value.is_empty())
             }
         };
@@ -114,8 +114,8 @@ impl Args for Refused {
                 None => arg,
             };
             match flag.takes {
-                Takes::Switch => arg.action(ArgAction::SetTrue),
-                Takes::Value => arg.action(ArgAction::Set),
+                FlagKind::Switch => arg.action(ArgAction::SetTrue),
+                FlagKind::Value => arg.action(ArgAction::Set),
             }
         }))
     }

@@ -211,7 +211,7 @@ fn verify_registry(
     })
 }
 
-/// Says now and then how far it is.
+/// Prints its progress at intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<Option<Instant>>);
 

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_yaml_have_the_keys_that_scripts_know() {
+    fn json_and_yaml_have_the_keys_that_scripts_use() {
         let keys = [
             "major",
             "minor",

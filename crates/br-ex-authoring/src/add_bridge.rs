@@ -131,7 +131,7 @@ fn is_default(route: &Map<String, Value>) -> bool {
     destination.and_then(Family::of_default_route).is_some()
 }
 
-/// A section for IP; routes that the network brings get the metric of br-ex.
+/// A section for IP; routes from the network get the metric of br-ex.
 fn with_metric(section: Option<Value>) -> Value {
     let mut section = section.unwrap_or_else(|| json!({"enabled": false}));
     let is_on = |key: &str| section.get(key) == Some(&json!(true));

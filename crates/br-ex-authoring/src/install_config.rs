@@ -274,7 +274,7 @@ platform:
     }
 
     #[test]
-    fn a_host_without_a_role_goes_to_both_with_a_note() {
+    fn a_host_without_a_role_is_added_to_both_with_a_note() {
         let text = "networking: {hostConfig: [{name: n0, networkConfig: {interfaces: []}}]}\n";
         let config = parse(text).unwrap();
         let roles = |default| -> Vec<String> {

@@ -213,7 +213,7 @@ impl Inventory {
         self.roles.entry(role).or_default().insert(stem, document)
     }
 
-    /// Puts the documents of `other` over these.
+    /// Replaces and extends these documents by those of `other`.
     pub fn overlay(&mut self, other: Self) {
         for (role, documents) in other.roles {
             self.roles.entry(role).or_default().extend(documents);

@@ -1,4 +1,4 @@
-//! Documents as MachineConfigs: one per role, and the one that brings the first-boot service.
+//! Documents as MachineConfigs: one per role, and the one with the first-boot service.
 
 use machine_config::{
     BR_EX_FOLDER, DropIn, Encoding, File, FilePath, FilePathError, MachineConfig, NameError, Role,

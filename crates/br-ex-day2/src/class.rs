@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
             (true, "ovs-bridge") => self.bridge(difference),
             (true, _) => self.port(difference),
             (false, _) if self.below.contains(name) => self.uplink(name, kind, difference),
-            (false, _) => verdict(Class::Hitless, "br-ex does not stand on it"),
+            (false, _) => verdict(Class::Hitless, "br-ex does not use it"),
         }
     }
 
@@ -105,10 +105,8 @@ impl<'a> Context<'a> {
             (true, true, false) if !difference.field.is_empty() => {
                 verdict(Class::Forbidden, "br-ex is on top of it")
             }
-            (true, false, _) => {
-                verdict(Class::Disruptive, "br-ex stood on it and gets another way out")
-            }
-            _ => verdict(Class::Hitless, "br-ex does not stand on it"),
+            (true, false, _) => verdict(Class::Disruptive, "br-ex used it and gets another uplink"),
+            _ => verdict(Class::Hitless, "br-ex does not use it"),
         }
     }
 
@@ -264,7 +262,7 @@ impl<'a> Context<'a> {
     fn uplink(&self, name: &str, kind: &str, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
-            [] => verdict(Class::Disruptive, "br-ex gets another way out"),
+            [] => verdict(Class::Disruptive, "br-ex gets another uplink"),
             ["mtu"] => self.mtu(difference),
             ["link-aggregation", "port" | "ports", ..] => self.members(kind, difference),
             ["link-aggregation", "mode"] => verdict(
@@ -301,16 +299,16 @@ impl<'a> Context<'a> {
                 verdict(Class::Disruptive, "br-ex leaves the node through it")
             }
             ["ipv4" | "ipv6", ..] => {
-                verdict(Class::Interruption, "NetworkManager takes it up again")
+                verdict(Class::Interruption, "NetworkManager activates it again")
             }
-            ["profile-name"] => verdict(Class::Interruption, "NetworkManager takes it up again"),
+            ["profile-name"] => verdict(Class::Interruption, "NetworkManager activates it again"),
             _ => verdict(Class::Disruptive, "it is not known that br-ex survives it"),
         }
     }
 
     fn members(&self, kind: &str, difference: &Difference) -> Verdict {
         let Subject::Interface { name, .. } = &difference.subject else {
-            return verdict(Class::Disruptive, "br-ex gets another way out");
+            return verdict(Class::Disruptive, "br-ex gets another uplink");
         };
         let links = |state: &State| -> BTreeSet<String> {
             let bond = state.interface(name, kind).and_then(|it| it.get("link-aggregation"));
@@ -368,7 +366,7 @@ impl<'a> Context<'a> {
             (true, true) if !has_way_out(self.new, family) => {
                 verdict(Class::Forbidden, "the node loses its default route")
             }
-            (true, _) => verdict(Class::Interruption, "the way out of the node is recreated"),
+            (true, _) => verdict(Class::Interruption, "the uplink of the node is recreated"),
             (false, false) if difference.field.is_empty() => {
                 verdict(Class::Hitless, "other traffic keeps its way")
             }

@@ -78,14 +78,14 @@ fn addresses(wanted: &Value, section: &Map<String, Value>) -> Value {
     let nets = |value: &Value| -> BTreeSet<IpNet> {
         value.as_array().into_iter().flatten().filter_map(net_of).collect()
     };
-    let (asked, has) = (nets(wanted), section.get("address").map(nets).unwrap_or_default());
+    let (requested, has) = (nets(wanted), section.get("address").map(nets).unwrap_or_default());
     let on = |key: &str| section.get(key).and_then(Value::as_bool) == Some(true);
     let is_leased = on("dhcp") || on("autoconf");
     let stays = |net: &&IpNet| {
         !is_leased && !is_link_local(**net) && net.prefix_len() != net.max_prefix_len()
     };
-    let is_lost = has.difference(&asked).any(|net| stays(&net));
-    if asked.is_subset(&has) && !is_lost { Value::Null } else { wanted.clone() }
+    let is_lost = has.difference(&requested).any(|net| stays(&net));
+    if requested.is_subset(&has) && !is_lost { Value::Null } else { wanted.clone() }
 }
 
 fn same<'a>(item: &Value, list: &'a [Value]) -> Option<&'a Value> {

@@ -195,10 +195,10 @@ impl Comparison<'_> {
                             && matches!(key.as_str(), "dhcp" | "autoconf")
                             && *value == Value::Bool(false)
                     };
-                    let says = |value: Option<&Value>| {
-                        value.filter(|it| !says_nothing(it) && !is_default(it)).cloned()
+                    let specified = |value: Option<&Value>| {
+                        value.filter(|it| !is_unset(it) && !is_default(it)).cloned()
                     };
-                    if let (None, None) = (says(before), says(after)) {
+                    if let (None, None) = (specified(before), specified(after)) {
                         continue;
                     }
                     self.report(below, before.cloned(), after.cloned());
@@ -255,10 +255,10 @@ pub fn is_same_value(old: &Value, new: &Value) -> bool {
     old == new || plain(old) == plain(new)
 }
 
-fn says_nothing(value: &Value) -> bool {
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(map) => map.values().all(says_nothing),
+        Value::Object(map) => map.values().all(is_unset),
         Value::Array(list) => list.is_empty(),
         _ => false,
     }

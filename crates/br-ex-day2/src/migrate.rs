@@ -37,7 +37,7 @@ pub enum MigrateError {
     NoName,
     #[error("{0} has no ovs-bridge br-ex; has ovnkube started there?")]
     NoBridge(String),
-    #[error("br-ex of {node} has {}; one is needed to tell its way out", said(.found))]
+    #[error("br-ex of {node} has {}; expected exactly one", uplinks_text(.found))]
     Uplinks { node: String, found: Vec<String> },
     #[error(
         "br-ex of {0}: expected an ethernet interface below it, found none; replace a team by a bond, \
@@ -57,7 +57,7 @@ pub enum MigrateError {
     Write { node: String, source: yaml::WriteError },
 }
 
-fn said(found: &[String]) -> String {
+fn uplinks_text(found: &[String]) -> String {
     match found {
         [] => "no uplink".to_owned(),
         several => format!("several uplinks ({})", several.join(", ")),

@@ -75,7 +75,7 @@ impl Plan {
     }
 }
 
-/// Plans the way from `old` to the document `new`.
+/// Plans the change from `old` to the document `new`.
 pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, PlanError> {
     let desired = match (new.state(), new.content()) {
         (Some(state), _) => state,

@@ -1,4 +1,4 @@
-//! A change of a node that runs, by a state that speaks of parts of its network only, as policies
+//! A change of a node that runs, by a state that describes parts of its network only, as policies
 //! do.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What is below br-ex: the interfaces that its traffic passes on its way out.
+//! What is below br-ex: the interfaces that outgoing traffic passes.
 
 use std::collections::BTreeSet;
 

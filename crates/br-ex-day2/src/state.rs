@@ -162,7 +162,7 @@ impl RouteKey {
         route
     }
 
-    /// The way out of the node through br-ex.
+    /// The default route and the uplink of br-ex.
     pub(super) fn is_way_out(&self) -> bool {
         self.is_default() && self.interface == br_ex::BRIDGE
     }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use diagnostic::Severity;
 use located_yaml::Position;
 
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
-/// One thing wrong with a document. Its rule knows the reason and the remedy.
+/// One problem of a document. Its rule has the reason and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub at: Position,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use diagnostic::Severity;
 use located_yaml::Position;
 use machine_identity::short_name;
 use nmstate::InterfaceType;
@@ -10,7 +11,7 @@ use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::{Finding, Findings};
 use crate::layout::{Interface, Layout};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
 /// The name of the document for all hosts that have none of their own.
 pub const CLUSTER: &str = "cluster";
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_node_looks_for_are_found() {
+    fn names_that_no_node_uses_are_found() {
         let files = |name: &str| host("worker", name, Naming::File, "192.0.2.10");
         let on_node = |name: &str, reader| host("w", name, Naming::FileOnNode(reader), "192.0.2.1");
         for (file, rules) in [

@@ -32,9 +32,10 @@ pub mod uplink;
 
 pub use check::check;
 pub use cluster_facts::{ClusterFacts, NmstateVersion, NotAVersion, Platform, UnknownPlatform};
+pub use diagnostic::Severity;
 pub use document::{Content, Document, Form, NODE_POLICY};
 pub use finding::Finding;
-pub use rule::{RULES, Rule, RuleId, Severity};
+pub use rule::{RULES, Rule, RuleId};
 
 /// The name that the cluster network gives to its bridge, and to the port with the node's address.
 pub const BRIDGE: &str = "br-ex";

@@ -2,32 +2,7 @@
 
 use std::fmt;
 
-/// The severity of a finding. Only errors make a check fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// The node would not get its network, or not the one that is meant.
-    Error,
-    /// It works in some places or until something changes.
-    Warning,
-    /// Worth knowing.
-    Info,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use diagnostic::Severity;
 
 /// A requirement for br-ex documents.
 #[derive(Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ pub(crate) struct Fault {
     found: Option<String>,
     /// The message of nmstate.
     error: String,
-    /// The way to it, for its removal.
+    /// Its path, for its removal.
     path: Vec<Step>,
 }
 
@@ -240,7 +240,7 @@ fn culprit(whole: &Node, error: &str, read: &impl Fn(Json) -> Option<String>) ->
     fault
 }
 
-/// The way into a part: the number of an entry or item.
+/// A step of the path into a part: the number of an entry or item.
 type Step = usize;
 
 /// The child without which the error is another one, or none.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use diagnostic::Severity;
 use image_set::EntryPosition;
 
 use crate::rules::{ChannelFlaw, FlawList};
@@ -12,17 +13,6 @@ pub struct Finding {
     /// Where the configuration requests it.
     pub at: EntryPosition,
     pub problem: Problem,
-}
-
-/// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Good to know.
-    Note,
-    /// Probably not what was meant.
-    Warning,
-    /// Something that was requested is not mirrored.
-    Error,
 }
 
 /// The kinds of findings. Each text states what happened, then what to do.
@@ -73,13 +63,13 @@ pub enum Problem {
     #[error("the channel {channel:?} of {package:?} cannot be selected from: it {why}")]
     BrokenChannel { package: String, channel: String, why: ChannelFlaw },
     #[error(
-        "{} of {package:?} in channel {channel:?} {} left out: a version with a part behind '-' counts as a pre-release, and a range takes those in only when one of its bounds is one; write {suggestion} to include them",
+        "{} of {package:?} in channel {channel:?} {} left out: a version with a part after '-' is a pre-release, and a range includes pre-releases only if one of its bounds is one; write {suggestion} to include them",
         versions.join(", "),
         if versions.len() == 1 { "is" } else { "are" }
     )]
     PreReleases { package: String, channel: String, versions: Vec<String>, suggestion: String },
     #[error(
-        "version {version} of {package:?} is that of several bundles in channel {channel:?}, as build metadata (behind '+') makes no difference between versions: {taken} is selected, not {}; write the version with its build metadata to choose",
+        "version {version} of {package:?} is that of several bundles in channel {channel:?}, because build metadata (after '+') does not distinguish versions: {taken} is selected, not {}; write the version with its build metadata to choose",
         others.join(", ")
     )]
     SameVersion {
@@ -120,7 +110,7 @@ impl Problem {
     pub fn severity(&self) -> Severity {
         match self {
             Self::Added { .. } | Self::SameVersion { .. } | Self::EmptyChannel { .. } => {
-                Severity::Note
+                Severity::Info
             }
             Self::PreReleases { .. }
             | Self::Needs { .. }

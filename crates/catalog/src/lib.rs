@@ -55,11 +55,12 @@ mod version;
 mod write;
 mod yaml;
 
+pub use diagnostic::Severity;
 pub use document::{Deprecation, Entry, RelatedImage};
 pub use files::{Files, LeftOut};
 pub use filter::{BundleName, Filtered, KeptChannel, KeptPackage, filter};
 pub use filter_hash::filter_hash;
-pub use finding::{Finding, Problem, Severity};
+pub use finding::{Finding, Problem};
 pub use layer::{CATALOG_FOLDER, Layer, catalog_layer, hiding_layer};
 pub use listing::{ChannelRow, PackageRow, channels, display_name, packages, versions};
 pub use load_error::LoadError;

@@ -70,7 +70,7 @@ pub(crate) fn stale_folders(config: &Value) -> Vec<String> {
     named.filter_map(absolute).collect()
 }
 
-/// Puts the layers `hiding` and `catalog` on top of the image: it then serves that catalog from
+/// Adds the layers `hiding` and `catalog` to the image: it then serves that catalog from
 /// [`CATALOG_FOLDER`].
 pub fn rebuild(
     base: BaseImage<'_>,

@@ -68,7 +68,7 @@ impl Unpacked {
     }
 
     /// Reads the next layer down, as its registry has it. The caller starts with the topmost one.
-    /// Says whether there was something about the catalog in it.
+    /// Returns whether it contained a part of the catalog.
     pub fn read_layer(&mut self, packed: impl Read) -> Result<bool, UnpackError> {
         let mut changes = LayerEntries::default();
         image_layer::read(packed, |entry| self.take(&mut changes, entry))?;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_all_layers_are_found_and_the_topmost_has_the_last_word() {
+    fn files_of_all_layers_are_found_and_the_topmost_wins() {
         let top = files(&[("configs/a/catalog.json", "new"), ("configs2/x", ""), ("bin/opm", "")]);
         let low = files(&[("configs/a/catalog.json", "old"), ("configs/b.yaml", "b")]);
         let found = read("/configs", &[top, low]).unwrap();

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_knows_its_line() {
+    fn a_document_has_its_line() {
         let converted = to_json("a: 1\n---\n\nb: 2\n").unwrap();
         assert_eq!(converted.starts, [(0, 1), (8, 4)]);
     }

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command, FromArgMatches, Parser};
 
 use crate::alternative;
 use crate::former;
-use crate::output::say;
+use crate::output::print_message;
 
 /// The exit code of wrong usage and general failures. `oc-mirror` has its own, that of oc-mirror v2.
 const WRONG_USAGE: u8 = 2;
@@ -42,12 +42,12 @@ pub fn run<A: Parser>(
         Err(error) => return end_parsing(&error, WRONG_USAGE),
     };
     if let Some(warning) = warning {
-        say(&format!("warning: {warning}"));
+        print_message(&format!("warning: {warning}"));
     }
     match act(arguments) {
         Ok(ending) => ending.into(),
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            print_message(&format!("error: {error:#}"));
             ExitCode::from(WRONG_USAGE)
         }
     }

@@ -12,4 +12,4 @@ pub mod quantity;
 pub mod sarif;
 
 pub use ending::{Ending, end_parsing, parse, run};
-pub use output::{print, say, write_result};
+pub use output::{print, print_message, write_result};

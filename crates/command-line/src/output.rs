@@ -19,7 +19,7 @@ pub fn write_result(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a message to standard error.
-pub fn say(text: &str) {
+pub fn print_message(text: &str) {
     // If standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

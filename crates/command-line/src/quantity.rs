@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// The value of a flag in seconds.
+///
+/// # Errors
+///
+/// The text is not a whole number.
+pub fn parse_seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
 /// `1.5 GiB`: three digits at most before the unit changes.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn bytes(count: u64) -> String {

@@ -3,18 +3,11 @@
 use std::fmt::Write as _;
 use std::path::{Component, Path};
 
+use diagnostic::{Position, Severity};
 use serde_json::{Value, json};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-
-/// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    Error,
-    Warning,
-    Note,
-}
 
 /// A rule of the program that reports findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,19 +17,18 @@ pub struct Rule {
     pub about: &'static str,
     /// The remedy; may be empty.
     pub help: &'static str,
-    pub level: Level,
+    pub severity: Severity,
     pub tag: &'static str,
 }
 
-/// One finding. Lines and columns count from 1; columns count characters.
+/// One finding, at a position of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding<'a> {
     pub rule: &'a str,
-    pub level: Level,
+    pub severity: Severity,
     pub message: &'a str,
     pub path: &'a Path,
-    pub line: usize,
-    pub column: usize,
+    pub at: Position,
 }
 
 /// The log of one run of `program`.
@@ -63,11 +55,12 @@ pub fn log<'a>(
     format!("{log:#}\n")
 }
 
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::Error => "error",
-        Level::Warning => "warning",
-        Level::Note => "note",
+/// The name that SARIF has for a severity.
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "note",
     }
 }
 
@@ -75,7 +68,7 @@ fn rule(rule: &Rule) -> Value {
     let mut value = json!({
         "id": rule.id,
         "shortDescription": {"text": rule.about},
-        "defaultConfiguration": {"level": level(rule.level)},
+        "defaultConfiguration": {"level": level(rule.severity)},
         "properties": {"tags": [rule.tag]},
     });
     if !rule.help.is_empty() {
@@ -88,11 +81,11 @@ fn result(rules: &[Rule], finding: &Finding<'_>) -> Value {
     json!({
         "ruleId": finding.rule,
         "ruleIndex": rules.iter().position(|known| known.id == finding.rule),
-        "level": level(finding.level),
+        "level": level(finding.severity),
         "message": {"text": finding.message},
         "locations": [{"physicalLocation": {
             "artifactLocation": {"uri": uri(finding.path)},
-            "region": {"startLine": finding.line, "startColumn": finding.column},
+            "region": {"startLine": finding.at.line, "startColumn": finding.at.column},
         }}],
     })
 }
@@ -125,7 +118,7 @@ mod tests {
         id: "R1",
         about: "Be brief",
         help: "Shorten it",
-        level: Level::Warning,
+        severity: Severity::Warning,
         tag: "style",
     };
 
@@ -138,8 +131,8 @@ mod tests {
     #[test]
     fn a_finding_refers_to_its_rule_and_its_position() {
         let path = Path::new("a.yml");
-        let finding =
-            Finding { rule: "R1", level: Level::Error, message: "long", path, line: 3, column: 5 };
+        let (severity, at) = (Severity::Error, Position { line: 3, column: 5 });
+        let finding = Finding { rule: "R1", severity, message: "long", path, at };
         let log: Value = serde_json::from_str(&log("check", "1.0", &[RULE], [finding])).unwrap();
         let run = &log["runs"][0];
         assert_eq!(run["tool"]["driver"]["rules"][0]["help"]["text"], "Shorten it");

@@ -1,9 +1,8 @@
-//! Pictures of things in columns with arrows between them: SVG, Graphviz,
-//! Mermaid.
+//! Diagrams of nodes in columns, with arrows between them: SVG, Graphviz, Mermaid.
 //!
-//! This crate does not know what it draws. The caller determines in which column
-//! (`rank`) and which row (`lane`) a thing belongs; many things in one place become
-//! a box with a grid in it, so that the picture stays one that a person can read.
+//! The crate is independent of the meaning of a diagram. The caller determines the column (`rank`)
+//! and the row (`lane`) of each node; several nodes in one cell become a box with a grid in it, so that
+//! large diagrams stay readable.
 //!
 //! # Example
 //!
@@ -35,7 +34,7 @@ mod svg;
 
 pub use columns::columns;
 
-/// A picture.
+/// A diagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawing {
     pub title: String,
@@ -45,7 +44,7 @@ pub struct Drawing {
     pub edges: Vec<Edge>,
 }
 
-/// A thing.
+/// A node of a diagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub label: String,
@@ -56,17 +55,17 @@ pub struct Node {
     /// The place in [`Drawing::lanes`].
     pub lane: usize,
     pub role: Role,
-    /// Whether every way to it is risky.
+    /// Whether every path to it has a risk.
     pub emphasis: Emphasis,
 }
 
-/// The emphasis of a node or an edge.
+/// The role of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Plain,
     Start,
     Goal,
-    /// The newest, the one to take.
+    /// The newest, which is recommended.
     Head,
 }
 

@@ -1,5 +1,6 @@
 //! A document, parsed once, and its findings.
 
+use diagnostic::Severity;
 use jiff::civil::Date;
 
 use crate::advice;
@@ -9,7 +10,7 @@ use crate::headings::{self, Heading};
 use crate::links::{self, LinkResolver};
 use crate::markdown::{self, Outline, Token};
 use crate::metadata::Metadata;
-use crate::rule::{Group, Severity};
+use crate::rule::Group;
 use crate::source::Source;
 use crate::template_text::TemplateSentences;
 

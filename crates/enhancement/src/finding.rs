@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use located_yaml::Position;
+pub(crate) use diagnostic::Position;
 
 use crate::rule::Rule;
 

@@ -40,12 +40,13 @@ mod title;
 mod web_address;
 mod yaml;
 
+pub use diagnostic::{Position, Severity};
 pub use document::{Document, Verdict};
-pub use finding::{Finding, Position};
+pub use finding::Finding;
 pub use headings::{Heading, REQUIRED as REQUIRED_HEADINGS};
 pub use links::{LinkResolver, LinkTarget, anchors};
 pub use report::{AreaSummary, Report, ReportEntry, Revision, SkippedDocument};
-pub use rule::{Group, Rule, Severity};
+pub use rule::{Group, Rule};
 pub use template::fill as fill_template;
 pub use template_text::TemplateSentences;
 pub use title::{Area, AreaError, Title, TitleError};

@@ -5,12 +5,13 @@ mod markdown;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diagnostic::Severity;
 use jiff::civil::Date;
 use serde::Serialize;
 
 use crate::document::{Document, Verdict};
 use crate::finding::Finding;
-use crate::rule::{Group, Rule, Severity};
+use crate::rule::{Group, Rule};
 
 /// Identifies the JSON format and its version.
 const SCHEMA: &str = "enhance/report";

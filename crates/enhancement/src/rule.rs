@@ -1,6 +1,6 @@
 //! All rules: their names, groups, severities and descriptions.
 
-use std::fmt;
+use diagnostic::Severity;
 
 /// What a rule checks. The community's linter checks metadata and headings of
 /// new documents and the Markdown of all; links and advice are checked here
@@ -12,22 +12,6 @@ pub enum Group {
     Markdown,
     Links,
     Advice,
-}
-
-/// Whether a finding makes a check fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    Error,
-    Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
-    }
 }
 
 impl Group {

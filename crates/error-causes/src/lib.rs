@@ -1,4 +1,28 @@
 //! An error with its causes, in one line: `reading a.yaml: line 3: expected a number`.
+//!
+//! # Example
+//!
+//! ```
+//! use error_causes::with_causes;
+//!
+//! #[derive(Debug)]
+//! struct Unreadable(std::num::ParseIntError);
+//!
+//! impl std::fmt::Display for Unreadable {
+//!     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+//!         f.write_str("reading the port")
+//!     }
+//! }
+//!
+//! impl std::error::Error for Unreadable {
+//!     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+//!         Some(&self.0)
+//!     }
+//! }
+//!
+//! let error = Unreadable("x".parse::<u16>().unwrap_err());
+//! assert_eq!(with_causes(&error), "reading the port: invalid digit found in string");
+//! ```
 
 use std::error::Error;
 

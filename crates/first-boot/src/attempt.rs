@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_goes_on_in_its_own_boot_only() {
+    fn an_attempt_continues_in_its_own_boot_only() {
         let (a, b) = (DocumentHash::of(b"a"), DocumentHash::of(b"b"));
         assert_eq!(attempt().seen_by("boot-1", &a), Found::Continue);
         assert_eq!(attempt().seen_by("boot-1", &b), Found::OtherDocument);

@@ -24,9 +24,9 @@ pub struct Diagnosis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiagnosisSeverity {
-    /// The node does not have the network it was to have.
+    /// The node does not have the network of its document.
     Broken,
-    /// It has, and something may bite later.
+    /// It has, but a problem is expected later.
     Warning,
     /// Nothing is wrong.
     Fine,

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matches_stand_in_comments_before_the_document() {
+    fn matches_are_comments_before_the_document() {
         let text = "---\n# ours\n# brex-match: mac=52:54:00:00:00:01\n#brex-match: serial = CZ1\ninterfaces: []\n# brex-match: mac=52:54:00:00:00:02\n";
         let found: Vec<String> = matches(text).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(found, ["MAC 52:54:00:00:00:01", "serial cz1"]);

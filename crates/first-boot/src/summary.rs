@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_report_the_flag_tells() {
+    fn without_a_report_the_flag_is_used() {
         assert_eq!(Summary::of(None, None).reason(), "BrexNoDocument");
         let summary = Summary::of(None, Some(b"x"));
         assert_eq!((summary.reason(), summary.is_warning()), ("BrexConfigured", false));

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sets_differ_where_charts_ask() {
+    fn the_sets_differ_where_charts_check() {
         let plain = Capabilities::new(ApiSet::Plain, DEFAULT_KUBE_VERSION).unwrap();
         let open_shift = Capabilities::new(ApiSet::OpenShift, "v1.33.4+abc").unwrap();
         assert!(!plain.has("route.openshift.io/v1") && plain.has("policy/v1beta1"));

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_the_line() {
+    fn an_error_has_the_line() {
         let error = read("a: 1\nb: [\n").unwrap_err();
         assert!(error.line >= 2 && error.to_string().contains("not valid YAML"), "{error}");
         assert_eq!(read_map("- a\n").unwrap(), Err("a list"));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_catalog_has_needs_no_words() {
+    fn a_complete_catalog_has_no_findings() {
         for (channel, installed) in [
             ("stable-4.18", Some("4.17.3")),
             // The head itself, nothing at all, and a channel that is left to the catalog.

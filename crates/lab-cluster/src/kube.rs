@@ -60,13 +60,13 @@ pub enum StartError {
     Client(#[source] reqwest::Error),
     #[error("starting an API server: {what}")]
     Io { what: String, source: io::Error },
-    #[error("starting an API server: {program} ended with {status}; its last lines:\n{last_words}")]
-    Died { program: &'static str, status: ExitStatus, last_words: String },
+    #[error("starting an API server: {program} ended with {status}; its last lines:\n{log_tail}")]
+    Died { program: &'static str, status: ExitStatus, log_tail: String },
     #[error(
-        "starting an API server: {program} was not ready within {} s; its last lines:\n{last_words}",
+        "starting an API server: {program} was not ready within {} s; its last lines:\n{log_tail}",
         START_DEADLINE.as_secs()
     )]
-    NotReady { program: &'static str, last_words: String },
+    NotReady { program: &'static str, log_tail: String },
 }
 
 /// A running API server with its own empty store. Its processes and files are removed when it
@@ -135,9 +135,8 @@ impl ApiServer {
         let mut attempt = 1;
         loop {
             match Self::start_once(&programs.0, &programs.1, options).await {
-                Err(StartError::Died { last_words, .. })
-                    if last_words.contains("address already in use")
-                        && attempt < START_ATTEMPTS =>
+                Err(StartError::Died { log_tail, .. })
+                    if log_tail.contains("address already in use") && attempt < START_ATTEMPTS =>
                 {
                     attempt += 1;
                 }
@@ -223,13 +222,13 @@ impl ApiServer {
                 [("etcd", &mut self.etcd), ("kube-apiserver", &mut self.apiserver)]
             {
                 if let Some(status) = daemon.ended().map_err(failed("waiting for it"))? {
-                    let last_words = daemon.last_words();
-                    return Err(StartError::Died { program, status, last_words });
+                    let log_tail = daemon.log_tail();
+                    return Err(StartError::Died { program, status, log_tail });
                 }
             }
             if Instant::now() > deadline {
-                let (program, last_words) = ("kube-apiserver", self.apiserver.last_words());
-                return Err(StartError::NotReady { program, last_words });
+                let (program, log_tail) = ("kube-apiserver", self.apiserver.log_tail());
+                return Err(StartError::NotReady { program, log_tail });
             }
             tokio::time::sleep(POLL).await;
         }

@@ -373,8 +373,8 @@ fn plug(boot: &Boot<'_>, cell: &Cell, nic: u8) -> Result<()> {
         .args(["netns", &boot.lan.pid().to_string()])
         .output()
         .context("running ip")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`ip link add` ended with {}: {said}", output.status);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`ip link add` ended with {}: {errors}", output.status);
     // Without checksums of the sender, programs that read raw packets take them
     // for damaged. DHCP clients do.
     cell.succeed(&["ethtool", "-K", &format!("nic{nic}"), "tx", "off"])?;

@@ -179,7 +179,7 @@ impl Corpus {
         text
     }
 
-    /// Puts all of it into a registry of this process.
+    /// Stores all of it in a registry of this process.
     pub fn fill(&self, registry: &LabRegistry) -> Result<()> {
         parallel::each(&self.entries, |entry| {
             registry.put_image(&entry.image, entry.repository.as_str(), entry.tag.as_str())
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_benchmark_has_the_promised_shape_and_two_gigabytes() {
+    fn the_benchmark_has_the_documented_shape_and_two_gigabytes() {
         let total: u64 = recipes().iter().map(|(_, size)| size).sum();
         assert!((2_000 * MB..2_200 * MB).contains(&total), "{total}");
 
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_brings_every_blob_its_manifests_name() {
+    fn the_sample_has_every_blob_of_its_manifests() {
         let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
         let blobs = corpus.blobs();
         for Entry { image, .. } in &corpus.entries {

@@ -85,7 +85,7 @@ impl DockerRegistry {
         let version = Command::new(settings.program()).arg("--version").output();
         ensure!(
             version.is_ok_and(|output| output.status.success()),
-            "{PROGRAM} cannot be run; `apt-get install docker-registry` brings it"
+            "{PROGRAM} cannot be run; `apt-get install docker-registry` installs it"
         );
         let files = TempDir::new().context("making a directory for docker-registry")?;
         let storage = settings.storage.clone().unwrap_or_else(|| files.path().join("storage"));
@@ -161,7 +161,7 @@ impl DockerRegistry {
         Storage::new(&self.storage)
     }
 
-    /// Puts an image in, with its attachments, straight onto its disk.
+    /// Stores an image with its attachments, directly on its disk.
     pub fn put_image(&self, image: &Image, repository: &str, tag: &str) -> Result<()> {
         self.storage().put_image(image, &repository.parse()?, &tag.parse()?)
     }
@@ -254,7 +254,7 @@ fn htpasswd(credentials: &Credentials) -> Result<Vec<u8>> {
     let output = Command::new("htpasswd")
         .args(["-Bbn", &credentials.user, &credentials.password])
         .output()
-        .context("running htpasswd; `apt-get install apache2-utils` brings it")?;
+        .context("running htpasswd; `apt-get install apache2-utils` installs it")?;
     ensure!(output.status.success(), "htpasswd failed for the user {:?}", credentials.user);
     Ok(output.stdout)
 }

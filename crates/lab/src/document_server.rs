@@ -159,20 +159,20 @@ async fn handle(
     for effect in &effects {
         match effect {
             Effect::DropConnection => {
-                in_flight.answered(entry);
+                in_flight.responded(entry);
                 return Err(io::Error::other("dropped on demand"));
             }
             Effect::Delay(time) => tokio::time::sleep(*time).await,
             _ => {}
         }
     }
-    let answer = instead(&effects, &path).unwrap_or_else(|| match state.shelf.find(&parts.uri) {
+    let response = instead(&effects, &path).unwrap_or_else(|| match state.shelf.find(&parts.uri) {
         Some(Document { kind, bytes }) => PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, kind)
             .holding(Content::Bytes(bytes)),
         None => PreparedResponse::empty(StatusCode::NOT_FOUND),
     });
-    entry.status = answer.status.as_u16();
-    in_flight.answered(entry);
-    Ok(answer.send(parts.method == Method::HEAD, &effects, in_flight))
+    entry.status = response.status.as_u16();
+    in_flight.responded(entry);
+    Ok(response.send(parts.method == Method::HEAD, &effects, in_flight))
 }

@@ -17,7 +17,7 @@
 //! | [`proxy`] | a web proxy that tunnels |
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
-//! | [`object_store`] | an object store that speaks S3 |
+//! | [`object_store`] | an object store with the S3 API |
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
 //! Nodes and clusters are in `lab-cluster`, which depends on this crate. Everything that runs ends

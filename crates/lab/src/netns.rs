@@ -32,7 +32,7 @@ impl Isolated {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("running unshare; `apt-get install util-linux` brings it")?;
+            .context("running unshare; `apt-get install util-linux` installs it")?;
         let mut line = String::new();
         if let Some(stdout) = holder.stdout.take() {
             BufReader::new(stdout).read_line(&mut line).context("waiting for the namespace")?;

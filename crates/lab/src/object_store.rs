@@ -1,4 +1,4 @@
-//! An object store that speaks S3: versitygw on a directory, stopped when dropped.
+//! An object store with the S3 API: versitygw on a directory, stopped when dropped.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

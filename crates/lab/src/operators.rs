@@ -98,7 +98,7 @@ impl Operators {
         Ok(Self { catalog, images, files })
     }
 
-    /// Puts catalog and operators where they are looked for.
+    /// Stores catalog and operators where clients request them.
     pub fn put(&self, registry: &LabRegistry) -> Result<()> {
         registry.put_image(&self.catalog, CATALOG, TAG)?;
         for ((repository, tag), image) in &self.images {

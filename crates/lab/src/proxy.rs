@@ -13,7 +13,7 @@ use crate::background::Background;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     _background: Background,
 }
 
@@ -22,10 +22,10 @@ impl Proxy {
     pub fn start(server: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?;
         let address = listener.local_addr().context("reading the port")?;
-        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let requested = Arc::<Mutex<Vec<String>>>::default();
         let background = Background::start("lab-proxy")?;
         let listener = background.listener(listener)?;
-        let log = Arc::clone(&asked);
+        let log = Arc::clone(&requested);
         background.spawn(async move {
             loop {
                 let Ok((client, _)) = listener.accept().await else { continue };
@@ -33,7 +33,7 @@ impl Proxy {
                 tokio::spawn(tunnel(client, server, Arc::clone(&log)));
             }
         });
-        Ok(Self { address, asked, _background: background })
+        Ok(Self { address, requested, _background: background })
     }
 
     /// What `HTTPS_PROXY` is set to.
@@ -42,15 +42,15 @@ impl Proxy {
     }
 
     /// The requested hosts and ports, in order.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requested_hosts(&self) -> Vec<String> {
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 async fn tunnel(
     client: TcpStream,
     server: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
 ) -> std::io::Result<()> {
     let mut client = BufReader::new(client);
     let mut request = String::new();
@@ -59,7 +59,7 @@ async fn tunnel(
     let (Some("CONNECT"), Some(host)) = (words.next(), words.next()) else {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n").await;
     };
-    asked.lock().unwrap_or_else(PoisonError::into_inner).push(host.to_owned());
+    requested.lock().unwrap_or_else(PoisonError::into_inner).push(host.to_owned());
     let mut line = String::new();
     while client.read_line(&mut line).await? > 0 && line != "\r\n" {
         line.clear();

@@ -176,7 +176,7 @@ impl LabRegistry {
         Ok(format!("{}/{repository}:{tag}", self.address).parse()?)
     }
 
-    /// Puts an image in, with its attachments, past API, faults and log.
+    /// Stores an image with its attachments, without API, faults and log.
     pub fn put_image(&self, image: &Image, repository: &str, tag: &str) -> Result<()> {
         self.state.api.store.put_image(image, &repository.parse()?, &tag.parse()?)
     }
@@ -273,15 +273,15 @@ async fn handle(
         status: 0,
         sent: 0,
     };
-    let answer = match state.respond(parts, body, &path, &effects).await {
-        Ok(answer) => answer,
+    let response = match state.respond(parts, body, &path, &effects).await {
+        Ok(response) => response,
         Err(error) => {
-            in_flight.answered(entry);
+            in_flight.responded(entry);
             return Err(error);
         }
     };
-    in_flight.answered(Request { status: answer.status.as_u16(), ..entry });
-    Ok(answer.send(method == Method::HEAD, &effects, in_flight))
+    in_flight.responded(Request { status: response.status.as_u16(), ..entry });
+    Ok(response.send(method == Method::HEAD, &effects, in_flight))
 }
 
 impl ServerState {
@@ -301,10 +301,10 @@ impl ServerState {
                 _ => {}
             }
         }
-        if let Some(answer) = prepared_response::instead(effects, path) {
+        if let Some(response) = prepared_response::instead(effects, path) {
             // Unread bytes would reset the connection, and the client might not get the response.
             let _ = body.collect().await;
-            return Ok(answer);
+            return Ok(response);
         }
         // The name by which the client reaches this server: there may be a proxy between.
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -342,10 +342,10 @@ impl ServerState {
         });
         let headers = parts.headers;
         let call = Call { method: parts.method, route, query, headers, ignore_range, cut_after };
-        let answer = self.api.answer(&call, body).await?.with(API_VERSION, "registry/2.0");
+        let response = self.api.respond(&call, body).await?.with(API_VERSION, "registry/2.0");
         Ok(match self.api.behaviour.relative_locations {
-            true => answer,
-            false => answer.with_location_below(&base),
+            true => response,
+            false => response.with_location_below(&base),
         })
     }
 }
@@ -353,8 +353,8 @@ impl ServerState {
 const API_VERSION: http::HeaderName =
     http::HeaderName::from_static("docker-distribution-api-version");
 
-fn unauthorized(answer: PreparedResponse, challenge: &str) -> PreparedResponse {
-    answer.with(header::WWW_AUTHENTICATE, challenge).with(API_VERSION, "registry/2.0")
+fn unauthorized(response: PreparedResponse, challenge: &str) -> PreparedResponse {
+    response.with(header::WWW_AUTHENTICATE, challenge).with(API_VERSION, "registry/2.0")
 }
 
 /// Reads `count` bytes of a body, then stops.

@@ -203,7 +203,7 @@ impl Release {
         claim(&self.payload.digest(), &self.reference()).to_string().into_bytes()
     }
 
-    /// Puts payload, components and disk images into a registry that represents `quay.io`.
+    /// Stores payload, components and disk images in a registry that represents `quay.io`.
     pub fn put(&self, registry: &LabRegistry) -> Result<()> {
         let below = |name: &str| name.trim_start_matches("quay.io/").to_owned();
         registry.put_image(&self.payload, &below(PAYLOADS), &self.tag())?;

@@ -40,7 +40,7 @@ impl SignatureStore {
         format!("{}/signatures/", self.server.url())
     }
 
-    /// Puts signature number `number` of a payload in place.
+    /// Stores signature number `number` of a payload.
     pub fn put(&self, payload: &Digest, number: usize, signature: impl Into<Bytes>) {
         let path = format!("/signatures/sha256={}/signature-{number}", payload.hex());
         let mut held = self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl SignatureStore {
         format!("{}/lookaside", self.server.url())
     }
 
-    /// Puts signature number `number` of an image in place, as lookaside servers have it.
+    /// Stores signature number `number` of an image, as lookaside servers have it.
     pub fn put_lookaside(
         &self,
         repository: &str,

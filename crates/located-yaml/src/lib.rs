@@ -21,7 +21,8 @@ mod problem;
 mod scalar;
 mod tree;
 
+pub use diagnostic::Position;
 pub use node::{Entry, Node, Value};
-pub use problem::{Located, Position, Problem};
+pub use problem::{Located, Problem};
 pub use scalar::{Meaning, meaning};
 pub use tree::{Keys, Loaded, load, load_all};

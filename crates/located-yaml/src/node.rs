@@ -1,8 +1,8 @@
 //! A value and its position.
 
+use diagnostic::Position;
 use serde_json::{Map, Number};
 
-use crate::problem::Position;
 use crate::scalar::{Meaning, float};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,17 +2,7 @@
 
 use std::fmt;
 
-/// A position in the text, both counted from 1; columns count characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    pub line: usize,
-    pub column: usize,
-}
-
-impl Position {
-    /// The beginning of a text.
-    pub const START: Self = Self { line: 1, column: 1 };
-}
+use diagnostic::Position;
 
 /// A value and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +38,6 @@ pub enum Problem {
     Merge(&'static str),
     #[error("duplicate key {key:?}, first given on line {}; keep one", first.line)]
     DuplicateKey { key: String, first: Position },
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
 }
 
 /// `line:column: value`.

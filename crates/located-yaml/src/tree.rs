@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use diagnostic::Position;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use crate::node::{Entry, Node, Value};
-use crate::problem::{Located, Position, Problem};
+use crate::problem::{Located, Problem};
 use crate::scalar::{Meaning, float, float_key, meaning};
 
 /// How many values aliases may repeat, all together.

@@ -36,7 +36,7 @@ pub struct Contents {
 pub enum ContentsError {
     #[error(transparent)]
     DataUrl(#[from] DataUrlError),
-    #[error("compression {0:?} is unknown; a node knows `gzip` and none")]
+    #[error("compression {0:?} is unknown; nodes support `gzip` and none")]
     Compression(String),
     #[error("its contents are marked as gzip, but cannot be decompressed")]
     Gzip(#[source] std::io::Error),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn unknown_or_broken_compression_is_refused() {
         let error = Contents::parse(Some("data:,x"), Some("xz")).unwrap_err().to_string();
-        assert_eq!(error, "compression \"xz\" is unknown; a node knows `gzip` and none");
+        assert_eq!(error, "compression \"xz\" is unknown; nodes support `gzip` and none");
         let error = Contents::parse(Some("data:,x"), Some("gzip")).unwrap_err().to_string();
         assert_eq!(error, "its contents are marked as gzip, but cannot be decompressed");
     }

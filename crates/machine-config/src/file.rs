@@ -1,4 +1,4 @@
-//! A file that a MachineConfig puts on its nodes.
+//! A file that a MachineConfig writes to its nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_with_a_typing_mistake_is_known_and_a_pool_of_ones_own_is_none() {
+    fn a_misspelled_role_is_reported_and_a_custom_pool_is_not() {
         let almost = |text: &str| text.parse::<Role>().unwrap().almost();
         assert_eq!(almost("wroker"), Some(Role::worker()));
         assert_eq!(almost("masters"), Some(Role::master()));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_pod_of_a_shard_counts_and_reasons_are_told() {
+    fn the_newest_pod_of_a_shard_counts_and_reasons_are_reported() {
         let pods = [
             pod(1, "2026-01-01T00:00:02Z", &json!({ "phase": "Running" })),
             pod(

@@ -89,7 +89,7 @@ impl Naming {
 
 impl Destination {
     /// The name below any registry: how a workspace calls the image, how it is
-    /// served from there, and what a target puts its namespace before.
+    /// served from there, and what a target prefixes with its namespace.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_is_named_by_its_path_and_a_catalog_layout_by_the_last_word_of_it() {
+    fn a_layout_is_named_by_its_path_and_a_catalog_layout_by_its_last_part() {
         for (origin, destination) in [
             ("oci:///srv/layouts/x", "r.io/srv/layouts/x:latest"),
             ("oci://layouts/x/", "r.io/layouts/x:latest"),

@@ -353,7 +353,7 @@ impl Context {
             };
         }
         report.settle(self.settings.dry_run);
-        report.broken_bundles = results.needs.blame(&mut report.images);
+        report.broken_bundles = results.needs.assign_failures(&mut report.images);
         self.record_unreached(&report);
         report.run = self.run().map(Run::number);
         match self.write_errors(&report) {

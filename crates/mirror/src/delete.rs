@@ -23,5 +23,5 @@ mod version_1_names;
 
 pub use execute::{Deletion, execute};
 pub use garbage_collection::{GarbageCollection, garbage_collection};
-pub use plan::{DeleteRequest, PlannedDeletion, What, plan};
-pub use report::{DeleteReport, DeletedImage, Fate};
+pub use plan::{DeleteRequest, DeleteScope, PlannedDeletion, plan};
+pub use report::{DeleteReport, DeletedImage, DeletionOutcome};

@@ -1,4 +1,4 @@
-//! Who is at fault for an error of the engine, and what can help against it. Errors become text at
+//! What is at fault for an error of the engine, and what can help against it. Errors become text at
 //! the edge: in the report, where each is a [`Reason`].
 
 use std::error::Error;
@@ -8,18 +8,18 @@ use workspace::{BlobError, DocumentError};
 use crate::error_chain::chain;
 use crate::reason::{Reason, Remedy};
 
-/// Who is at fault.
+/// What is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The source does not have the content.
     SourceAbsent,
-    /// The source has it or may have it, and does not hand it out.
+    /// The source has it or may have it, and refuses it.
     SourceRefuses,
     /// What the source sent is not what its digest, its manifest or its format requires.
     Content,
     /// Neither the workspace nor an archive here has the content.
     NotHeld,
-    /// The trust policy, or the signature of a release, does not let it in.
+    /// The trust policy, or the signature of a release, rejects it.
     Policy,
     /// The configuration, or a file that it names.
     Configuration,
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Who is at fault for an error of a registry or web server that is read from.
+    /// What is at fault for an error of a registry or web server that is read from.
     pub(crate) fn of_source(error: &registry::Error) -> Self {
         use registry::Error;
         match error.last() {
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// Who is at fault if the store does not take what a source sent.
+    /// What is at fault if the store does not take what a source sent.
     pub(crate) fn of_store(error: &BlobError) -> Self {
         match error {
             BlobError::Mismatch { .. } | BlobError::Long { .. } | BlobError::Short { .. } => {
@@ -57,7 +57,7 @@ impl Fault {
         }
     }
 
-    /// Who is at fault if a document cannot be read or kept.
+    /// What is at fault if a document cannot be read or kept.
     pub(crate) fn of_document(error: &DocumentError) -> Self {
         match error {
             DocumentError::Absent { .. } => Self::NotHeld,

@@ -111,19 +111,19 @@ async fn read_all(
 ) -> Vec<(Wanted, Destination, GatherError)> {
     let at_once = context.limits().parallel.jobs();
     let mut unread = Vec::new();
-    let mut answers = stream::iter(named)
+    let mut trees = stream::iter(named)
         .map(|(wanted, destination)| async move {
             let tree = reader.trusted_tree(&wanted).await;
             (wanted, destination, tree)
         })
         .buffer_unordered(at_once);
     loop {
-        let answer = tokio::select! {
+        let next = tokio::select! {
             biased;
             () = context.cancel.cancelled() => break,
-            answer = answers.next() => answer,
+            next = trees.next() => next,
         };
-        let Some((wanted, destination, tree)) = answer else { break };
+        let Some((wanted, destination, tree)) = next else { break };
         match tree {
             Ok((tree, documents)) => {
                 context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
@@ -188,7 +188,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// An image that the policy lets in, where there is one.
+    /// An image that the policy accepts, if there is a policy.
     async fn trusted_tree(&self, wanted: &Wanted) -> Result<(ImageTree, Documents), GatherError> {
         let (mut tree, source) = self.tree(wanted).await?;
         let Some(trust) = self.trust else { return Ok((tree, Documents::default())) };

@@ -44,8 +44,9 @@ pub use collect::releases::{
     ComponentLine, LookupError, ReleaseContents, ReleaseLookup, ReleaseUse,
 };
 pub use delete::{
-    DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
-    What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
+    DeleteReport, DeleteRequest, DeleteScope, DeletedImage, Deletion, DeletionOutcome,
+    GarbageCollection, PlannedDeletion, execute as execute_deletion, garbage_collection,
+    plan as plan_deletion,
 };
 pub use plan::stored_plan::{StoredPlan, StoredPlanError};
 pub use progress::{Event, ImageDone, Observer, ShardActivity, Unobserved};

@@ -107,7 +107,7 @@ fn mebibytes(bytes: u64) -> String {
 
 /// Opens and cancels one upload in each namespace that images go to. A namespace that refuses it
 /// would refuse the first image after its content was fetched, so the images of each of its
-/// repositories that refuses are given up now. Returns them by place in the plan, and why.
+/// repositories that refuses are skipped now. Returns them by place in the plan, and why.
 pub(crate) async fn refused_images(
     context: &Context,
     route: &Route<'_>,

@@ -1,4 +1,4 @@
-//! What a run did, for people, machines and the exit code.
+//! What a run did, for users, programs and the exit code.
 
 use std::path::PathBuf;
 

@@ -29,7 +29,7 @@ pub(crate) struct Selected {
 /// Selects and names: what the configuration lists itself, and what its other
 /// sections were `collected` to. Two origins with one name are an error: one
 /// would silently overwrite the other. What users wrote they can correct;
-/// what operators and charts want they cannot, so of those only one is given up.
+/// for operators and charts they cannot, so of those only one is skipped.
 pub(crate) fn select(
     set: &ImageSetConfiguration,
     collected: Vec<Wanted>,

@@ -114,7 +114,7 @@ pub enum SignatureCheck {
 /// Where releases are requested, and whose signatures count.
 #[derive(Debug, Clone)]
 pub struct ReleaseSources {
-    /// Asked in place of OpenShift's own update service.
+    /// Used instead of OpenShift's own update service.
     pub update_service: Option<registry::Url>,
     /// The directory of signatures; ends in a slash.
     pub signatures: registry::Url,
@@ -249,13 +249,13 @@ pub struct Settings {
     /// Layers that are copied at once, of each image.
     pub parallel_layers: NonZeroUsize,
     pub attachments: Attachments,
-    /// Ask again for signatures of images that are already held.
+    /// Request signatures of present images again.
     pub refresh_attachments: bool,
     pub releases: ReleaseSources,
     pub broken_bundles: BrokenBundles,
     /// Helm, to compare the images of charts with what it renders.
     pub helm_program: Option<PathBuf>,
-    /// Images that it refuses fail. None: everything is let in.
+    /// Images that it rejects fail. None: everything is accepted.
     pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,
     /// Mirror to mirror keeps all content in the workspace, as the other modes do.

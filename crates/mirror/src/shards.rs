@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Shards write blobs only, which no client sees before a manifest refers to them. A shard can be
-//! killed and repeated at any time: its state is at the target. What shards did not bring, the run
+//! killed and repeated at any time: its state is at the target. What shards did not transfer, the run
 //! copies by itself, so that its result and its errors do not depend on them.
 
 mod claim;

@@ -1,5 +1,19 @@
 //! The state that undoes a change of a network: for the record of a change on a node, for policies with
 //! revert-on-delete, and for the policy that reverts a planned change of br-ex.
+//!
+//! # Example
+//!
+//! ```
+//! use nmstate::NetworkState;
+//!
+//! let state = |mtu| NetworkState::new_from_yaml(&format!(
+//!     "interfaces: [{{name: eth1, type: ethernet, state: up, mtu: {mtu}}}]"
+//! ));
+//! let (before, desired) = (state(1500)?, state(9000)?);
+//! let revert = network_revert::revert(&desired, &before)?;
+//! assert_eq!(revert.interfaces.iter().next().unwrap().base_iface().mtu, Some(1500));
+//! # Ok::<(), nmstate::NmstateError>(())
+//! ```
 
 use nmstate::{Interface, InterfaceType, Interfaces, NetworkState, NmstateError};
 

@@ -37,7 +37,7 @@ pub fn all(accounts: Accounts<'_>) -> Vec<Value> {
 }
 
 /// Who applies the manifests of an installation. A policy that is rejected there fails the whole
-/// installation, after an hour; so it is stored with a warning, and its status says why no node is
+/// installation, after an hour; so it is stored with a warning, and its status reports why no node is
 /// changed.
 const INSTALLER: &str = "system:admin";
 

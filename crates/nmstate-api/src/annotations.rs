@@ -1,7 +1,7 @@
-//! What can be asked for beyond the API of kubernetes-nmstate: annotations under one prefix.
+//! Options beyond the API of kubernetes-nmstate: annotations under one prefix.
 //!
 //! A value that cannot be honoured is an error, as is an unknown name under the prefix:
-//! a policy whose author believes in a canary must not roll out without one.
+//! a policy with a misspelled canary must not roll out without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::node_values::NodeValues;
 /// The prefix of all our annotations.
 pub const PREFIX: &str = "nmstate.landfall.dev/";
 
-/// On a policy: what must answer after a change, e.g. `api-server,gateway`.
+/// On a policy: what must respond after a change, e.g. `api-server,gateway`.
 pub const PROBES: &str = "nmstate.landfall.dev/probes";
 /// On a policy: which nodes go first: a number of nodes, or their names.
 pub const CANARY: &str = "nmstate.landfall.dev/canary";
@@ -30,7 +30,7 @@ pub const PROBE_TIMEOUT: &str = "nmstate.landfall.dev/probe-timeout";
 /// On a policy: try again where it failed. A new value is a new request; names of nodes after a space
 /// restrict it to these.
 pub const RETRY: &str = "nmstate.landfall.dev/retry";
-/// On a policy: the name that name servers are asked about after a change.
+/// On a policy: the name that is resolved to probe name servers after a change.
 pub const PROBE_DNS_NAME: &str = "nmstate.landfall.dev/probe-dns-name";
 /// On a policy: the address that must respond to a ping after a change, instead of the default
 /// gateways.
@@ -72,7 +72,7 @@ pub(crate) const ON_POLICIES: [&str; 14] = [
     REVERTED_NODES,
     ADOPTED_FROM,
 ];
-/// Seconds that [`PROBE_TIMEOUT`] may ask for.
+/// The valid seconds of [`PROBE_TIMEOUT`].
 pub const PROBE_TIMEOUTS: std::ops::RangeInclusive<u16> = 1..=600;
 pub(crate) const ON_NMSTATES: [&str; 4] = [OFF, ADOPT, ADOPT_BR_EX, MEMORY_ONLY];
 
@@ -99,13 +99,13 @@ pub enum AnnotationError {
 /// A probe that must succeed after a change, or the change is rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeKind {
-    /// The cluster's API server. Asked for whatever the policy says.
+    /// The cluster's API server. Always probed.
     ApiServer,
     /// The default gateway.
     Gateway,
     /// A name server.
     Dns,
-    /// The node is Ready in the cluster's eyes.
+    /// The condition Ready of the Node.
     NodeReadiness,
 }
 
@@ -126,10 +126,10 @@ impl ProbeKind {
 /// Which probes decide about a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Probes {
-    /// The API server, and of the others those that answered before the change.
+    /// The API server, and of the others those that succeeded before the change.
     #[default]
-    WhatAnsweredBefore,
-    /// These, and the API server; one that did not answer before the change fails it as well.
+    SucceededBefore,
+    /// These, and the API server; a probe that failed before the change fails it as well.
     These(BTreeSet<ProbeKind>),
 }
 
@@ -148,7 +148,7 @@ pub enum Drift {
     /// Nothing.
     #[default]
     Ignore,
-    /// Say so.
+    /// Report it.
     Report,
     /// Apply the policy again.
     Enforce,
@@ -179,7 +179,7 @@ pub struct Retry {
     pub nodes: BTreeSet<NodeName>,
 }
 
-/// What the annotations of a policy ask for.
+/// The options in the annotations of a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyOptions {
     pub probes: Probes,
@@ -190,7 +190,7 @@ pub struct PolicyOptions {
     pub persistence: Option<Persistence>,
     /// In seconds; the handler's own without it.
     pub probe_timeout: Option<u16>,
-    /// The name that name servers are asked about; that of the `NMState` without it.
+    /// The name that is resolved to probe name servers; without it, that of the `NMState`.
     pub probe_dns_name: Option<String>,
     /// The address that the gateway probe pings; the default gateways without it.
     pub probe_ping_target: Option<IpAddr>,
@@ -206,7 +206,7 @@ pub struct PolicyOptions {
     pub values: Option<NodeValues>,
 }
 
-/// What the annotations of an `NMState` ask for.
+/// The options in the annotations of an `NMState`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NMStateOptions {
     pub off: bool,
@@ -309,9 +309,9 @@ impl NMStateOptions {
         })
     }
 
-    /// What is asked for and not known. Admission refuses it, so what is stored was asked of
-    /// another version. To stop there would leave a downgrade half-way, with the handlers of the
-    /// version that was left.
+    /// The first annotation that this version does not support. Admission rejects unknown ones, so
+    /// another version accepted it. It is not an error: failing would leave a downgrade incomplete,
+    /// with the handlers of the newer version.
     pub fn unknown(annotations: Option<&Annotations>) -> Option<AnnotationError> {
         all_known(annotations?, &ON_NMSTATES).err()
     }
@@ -319,10 +319,10 @@ impl NMStateOptions {
 
 fn all_known(annotations: &Annotations, known: &[&str]) -> Result<(), AnnotationError> {
     let short = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    let stranger =
+    let unknown =
         annotations.keys().find(|name| name.starts_with(PREFIX) && !known.contains(&name.as_str()));
-    let Some(stranger) = stranger else { return Ok(()) };
-    let name = short(stranger);
+    let Some(unknown) = unknown else { return Ok(()) };
+    let name = short(unknown);
     let nearest = known
         .iter()
         .map(|known| short(known))
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_what_kubernetes_nmstate_does() {
+    fn the_defaults_are_those_of_kubernetes_nmstate() {
         assert_eq!(PolicyOptions::parse(None), Ok(PolicyOptions::default()));
         assert_eq!(policy("nmstate.io/x", "y"), Ok(PolicyOptions::default()));
     }
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_honoured_is_an_error_that_says_what_could() {
+    fn an_unsupported_value_is_an_error_that_lists_supported_ones() {
         assert_eq!(
             policy(DRIFT, "warn").unwrap_err().to_string(),
             r#"the annotation nmstate.landfall.dev/drift is "warn"; it must be ignore, report or enforce"#
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_of_the_other_kind_is_not_known() {
+    fn an_annotation_of_the_other_kind_is_unknown() {
         assert!(policy(OFF, "true").is_err());
         let requested = annotations(&[(CANARY, "1"), (OFF, "true")]);
         assert!(NMStateOptions::parse(Some(&requested)).unwrap().off);

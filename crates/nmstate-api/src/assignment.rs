@@ -1,8 +1,8 @@
-//! Which policies concern a node, told to its handler by the coordinator.
+//! Which policies concern a node, as the coordinator writes it for the handler.
 //!
 //! It is an annotation of the node's `NodeNetworkState`. A handler watches that object and reads the
 //! policies that are named there, so what it receives depends neither on the number of policies nor
-//! on the number of nodes. The annotation says when to read a policy and is not a permission: slots
+//! on the number of nodes. The annotation defines when to read a policy and is not a permission: slots
 //! are in the status of the policy.
 
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl<'a> PolicyNews<'a> {
         Self { version: fingerprint(texts), slots }
     }
 
-    /// What one node is told.
+    /// The assignment of one node.
     pub fn for_node(&self, node: &str, values: Option<NodeValues>) -> Assignment {
         let slot = self.slots.get(node).copied();
         Assignment { version: self.version.clone(), slot, revert: None, values }
@@ -118,12 +118,12 @@ impl Assignments {
         self.0.iter().map(|(policy, assignment)| (policy.as_str(), assignment))
     }
 
-    /// Whether a node that was told this knows all of `wanted`.
-    pub fn tell(&self, wanted: &Self) -> bool {
-        let is_told = |(policy, wanted): (&String, &Assignment)| {
-            self.0.get(policy).is_some_and(|told| !told.is_news(wanted))
+    /// Whether a node that has these assignments needs no others for `wanted`.
+    pub fn cover(&self, wanted: &Self) -> bool {
+        let is_covered = |(policy, wanted): (&String, &Assignment)| {
+            self.0.get(policy).is_some_and(|held| !held.is_news(wanted))
         };
-        self.0.len() == wanted.0.len() && wanted.0.iter().all(is_told)
+        self.0.len() == wanted.0.len() && wanted.0.iter().all(is_covered)
     }
 }
 
@@ -142,10 +142,10 @@ mod tests {
         .unwrap()
     }
 
-    fn told(policy: &Policy) -> Assignments {
-        let mut told = Assignments::default();
-        told.insert("p", PolicyNews::of(policy).for_node("n", None));
-        told
+    fn assignments(policy: &Policy) -> Assignments {
+        let mut assigned = Assignments::default();
+        assigned.insert("p", PolicyNews::of(policy).for_node("n", None));
+        assigned
     }
 
     fn with_slot(node: &str) -> Policy {
@@ -156,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_what_it_acts_on_and_nothing_else() {
-        let before = told(&policy());
-        let is_news = |now: &Policy| !before.tell(&told(now));
+    fn a_node_gets_what_it_acts_on_and_nothing_else() {
+        let before = assignments(&policy());
+        let is_news = |now: &Policy| !before.cover(&assignments(now));
         let mut edited = policy();
         edited.metadata.generation = Some(3);
         assert!(is_news(&edited));
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_slot_is_no_news_to_its_holder() {
-        let before = told(&with_slot("n"));
-        assert!(before.tell(&told(&policy())));
-        assert!(!before.tell(&Assignments::default()), "the policy is gone");
-        assert!(!Assignments::default().tell(&before));
+        let before = assignments(&with_slot("n"));
+        assert!(before.cover(&assignments(&policy())));
+        assert!(!before.cover(&Assignments::default()), "the policy is gone");
+        assert!(!Assignments::default().cover(&before));
     }
 
     #[test]
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut told = told(&with_slot("n"));
+        let mut assigned = assignments(&with_slot("n"));
         let values = NodeValues::parse("ip: 192.0.2.1\nvlan: 3").unwrap();
-        told.insert("q", PolicyNews::of(&policy()).for_node("n", Some(values)));
-        assert_eq!(Assignments::parse(&told.to_text().unwrap()), Some(told));
+        assigned.insert("q", PolicyNews::of(&policy()).for_node("n", Some(values)));
+        assert_eq!(Assignments::parse(&assigned.to_text().unwrap()), Some(assigned));
         assert_eq!(Assignments::parse("nonsense"), None);
     }
 }

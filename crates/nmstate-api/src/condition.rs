@@ -92,7 +92,7 @@ pub fn is_true(conditions: &[Condition], type_: impl Into<&'static str>) -> bool
     find(conditions, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// Puts times into `wanted`, given what is held: a transition is a change of the status, a
+/// Sets the times of `wanted`, given what is held: a transition is a change of the status, a
 /// heartbeat a change of anything. Where nothing changed the times stay too, so that the result
 /// equals what is held and nothing needs to be written.
 pub fn stamped(wanted: Vec<Condition>, held: &[Condition], now: &Time) -> Vec<Condition> {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn another_message_is_a_heartbeat_and_no_transition() {
+    fn another_message_is_a_heartbeat_and_not_a_transition() {
         let held = stamped(vec![available(ConditionStatus::True, "a")], &[], &at(7));
         let made = stamped(vec![available(ConditionStatus::True, "b")], &held, &at(9));
         assert_eq!(made[0].last_transition_time, Some(at(7)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_nobody_knows_is_unknown_and_not_an_error() {
+    fn an_unsupported_status_is_unknown_and_not_an_error() {
         let condition: Condition =
             serde_json::from_str(r#"{"type":"Available","status":"Perhaps"}"#).unwrap();
         assert_eq!(condition.status, ConditionStatus::Unknown);

@@ -17,7 +17,7 @@ pub fn all() -> [Value; 4] {
 /// A version of a kind as its CRD lists it.
 struct Version {
     name: &'static str,
-    /// What clients that still use it are told; the server's own words when empty.
+    /// The warning for clients that still use it; the server's own text when empty.
     deprecated: Option<&'static str>,
     storage: bool,
     columns: Vec<Value>,
@@ -149,7 +149,7 @@ fn column(name: &str, type_: &str, field: &str) -> Value {
 const FORMER_VERSION: &str = "v1alpha1";
 
 fn definition<K: Resource>(short_names: &[&str], versions: Vec<Version>) -> Value {
-    // Nothing of what is stored is lost: each object is read in the version that is asked for.
+    // Nothing of what is stored is lost: each object is read in the requested version.
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let former = json!({
         "name": FORMER_VERSION,

@@ -74,7 +74,7 @@ pub struct EnactmentStatus {
     /// Parts of the desired state that have no effect on this node, or not the expected one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// What the policy's annotations asked of the attempts that failed. Others are tried.
+    /// The policy's annotations when the attempts failed. Other annotations cause a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_with: Option<String>,
     /// `expires` of the slot that the node used last. The node does not use that slot again.
@@ -83,7 +83,7 @@ pub struct EnactmentStatus {
     /// The state that reverts the policy, stored if the policy requests that.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub revert_state: NetworkDocument,
-    /// How many nodes may be reverted at the same time: what the policy asked for when it was
+    /// How many nodes may be reverted at the same time: the value of the policy when it was
     /// applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert_max_unavailable: Option<IntOrText>,
@@ -109,7 +109,7 @@ pub struct MetaInfo {
     pub time: Option<Time>,
 }
 
-/// A failure in parts. The same is told in words by the condition's message.
+/// A failure in machine-readable form. The message of the condition contains the same as text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {

@@ -76,5 +76,5 @@ pub const NODE_LABEL: &str = "nmstate.io/node";
 /// On an enactment, as an annotation: the generation of the policy that the node accepted when it
 /// created the enactment; 0 where its status follows at once. Older handlers do not write it.
 pub const ACCEPTED_GENERATION: &str = "nmstate.landfall.dev/accepted-generation";
-/// On a node's state: a new value asks for it to be read again at once.
+/// On a node's state: a new value requests that it is read again at once.
 pub const REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A mapping of NMState's own language. In a policy it may still hold templates, such as
-/// `"{{ capture.base-iface.interfaces.0.name }}"`, in places where NMState wants something else;
+/// `"{{ capture.base-iface.interfaces.0.name }}"`, in places where NMState expects another type;
 /// so it is not parsed before it is rendered on a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NetworkDocument(pub Map<String, Value>);
 
 impl NetworkDocument {
-    /// Whether it asks for nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

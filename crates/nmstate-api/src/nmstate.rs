@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::object::cluster_object;
 
-/// The wish for handlers on nodes.
+/// Requests handlers on nodes, and configures them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NMState {
@@ -137,7 +137,7 @@ fn default_bind_address() -> String {
     ":8089".to_owned()
 }
 
-/// How much is said.
+/// How much is logged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(extend("enum" = ["info", "debug"], "type" = "string"))]
@@ -183,7 +183,7 @@ pub enum NMStateReason {
     Deploying,
     SuccessfullyDeployed,
     InternalError,
-    /// The cluster's TLS profile leaves clients without what it promises them.
+    /// Clients lack a version or cipher of the cluster's TLS profile.
     TlsProfileNotFullyHonored,
     /// Ours: an annotation turned it off.
     TurnedOff,

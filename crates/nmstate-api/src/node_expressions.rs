@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_selector_is_an_error_that_says_where() {
+    fn an_invalid_selector_is_an_error_with_its_position() {
         for (text, message) in [
             ("", r#"expected the key of a label, found """#),
             ("a,,b", r#"expected the key of a label, found """#),

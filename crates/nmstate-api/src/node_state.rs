@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_tells_what_it_is_when_it_is_written() {
+    fn an_object_is_written_with_its_kind() {
         let text = serde_json::to_string(&NodeNetworkState::new("worker-0")).unwrap();
         assert_eq!(
             text,

@@ -41,7 +41,7 @@ impl NodeValues {
         let options = serde_saphyr::options! { strict_booleans: true };
         let read: Result<Option<BTreeMap<String, Value>>, _> =
             serde_saphyr::from_str_with_options(text, options);
-        // The first line says what and where; the others quote the text.
+        // The first line contains the error and its position; the others quote the text.
         let first_line = |error: serde_saphyr::Error| {
             error.to_string().lines().next().unwrap_or_default().to_owned()
         };

@@ -11,7 +11,7 @@ use crate::condition::Condition;
 use crate::network_document::NetworkDocument;
 use crate::object::cluster_object;
 
-/// A wish for the network of all nodes that a selector matches.
+/// The desired network of all nodes that a selector matches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigurationPolicy {
@@ -118,7 +118,7 @@ pub struct PolicyStatus {
     /// The generation of which no further node is changed, as too many nodes failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted_generation: Option<i64>,
-    /// What the annotations asked of the attempts that failed then. Others are tried.
+    /// The annotations when the attempts failed. Other annotations cause a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted_with: Option<String>,
     /// How many nodes are being changed, by generation of the policy. For clients that know

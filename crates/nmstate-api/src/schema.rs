@@ -29,7 +29,7 @@ pub(crate) fn make_atomic(schema: &mut Value) {
     for_each_subschema(object, &mut make_atomic);
 }
 
-/// Node selectors, their terms and label selectors, told by what they hold.
+/// Node selectors, their terms and label selectors, recognized by their fields.
 fn is_selector(object: &Map<String, Value>) -> bool {
     let has = |name: &str| object.get("properties").and_then(|list| list.get(name)).is_some();
     has("nodeSelectorTerms") || has("matchExpressions")

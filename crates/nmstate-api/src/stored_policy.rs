@@ -42,7 +42,7 @@ impl StoredPolicy {
     pub fn read(&self) -> Result<Policy, Unreadable> {
         let spec = match self.spec.as_deref().map(RawValue::get) {
             None | Some("null") => Default::default(),
-            // What the reader says may quote the spec, and so a secret.
+            // The reader's message may quote the spec, and so a secret.
             Some(text) => serde_json::from_str(text).map_err(|_| Unreadable {
                 why: "it is nested too deep, or a number is too large",
             })?,

@@ -87,7 +87,7 @@ pub fn judge(node: &Node, report: &Value, configs: &[MachineConfig]) -> Judgemen
         Ok(adoption) => adoption,
         Err(NotAdopted::NoDocument(_)) => return Judgement::NoDocument,
         Err(NotAdopted::Differs { origin, left, .. }) => {
-            return Judgement::Refused(format!("it is not what {origin} says: {}", places(&left)));
+            return Judgement::Refused(format!("it differs from {origin}: {}", places(&left)));
         }
         Err(NotAdopted::WhichRole { .. }) => {
             return Judgement::Refused("it has no role that would tell its document".to_owned());

@@ -90,7 +90,7 @@ fn refused(judgement: Judgement) -> String {
 }
 
 #[test]
-fn a_node_that_is_what_its_document_says_gets_a_policy_that_says_where_it_comes_from() {
+fn a_node_that_matches_its_document_gets_a_policy_that_names_the_document() {
     let judged = judge(&worker(), &report(1500), &configs("worker-0", DOCUMENT));
     let Judgement::Adopt(policy) = judged else { panic!("{judged:?}") };
     assert_eq!(policy.metadata.name.as_deref(), Some("worker-0-br-ex"));
@@ -112,7 +112,7 @@ fn a_node_that_is_something_else_is_named_with_what_differs() {
     let why = refused(judge(&worker(), &report(1500), &configs("worker-0", &other)));
     assert_eq!(
         why,
-        "it is not what /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker says: eno1 (mtu) \
+        "it differs from /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker: eno1 (mtu) \
          differ"
     );
 }
@@ -146,7 +146,7 @@ fn a_node_without_a_document_or_a_label_gets_no_policy() {
 }
 
 #[test]
-fn machine_configs_about_other_things_are_not_looked_into() {
+fn unrelated_machine_configs_are_not_read() {
     // This one cannot be parsed.
     let strange = json!({ "kind": "MachineConfig", "spec": { "config": 7 } });
     assert_eq!(documents(&strange), Ok(None));

@@ -72,8 +72,8 @@ pub(crate) fn status(
     let no = |(reason, message): (&str, &str)| ("False", reason.to_owned(), message.to_owned());
     let yes = |(reason, message): (&str, &str)| ("True", reason.to_owned(), message.to_owned());
     let stuck = |reason: &str, message: &str| {
-        let told = format!("For 20 minutes: {message}");
-        if is_stuck { yes((reason, &told)) } else { no(good) }
+        let text = format!("For 20 minutes: {message}");
+        if is_stuck { yes((reason, &text)) } else { no(good) }
     };
     let (progressing, degraded, disabled) = match state {
         DeploymentState::Disabled { reason, message } => {
@@ -82,15 +82,15 @@ pub(crate) fn status(
         DeploymentState::Deployed => (no(good), no(good), no(good)),
         DeploymentState::Unhealthy { message, since } => {
             let is_lasting = now.as_second() - since.as_second() > ROLL_OUT_SECONDS;
-            let told = ("HandlersNotReady", *message);
-            (no(good), if is_lasting { yes(told) } else { no(good) }, no(good))
+            let reported = ("HandlersNotReady", *message);
+            (no(good), if is_lasting { yes(reported) } else { no(good) }, no(good))
         }
         DeploymentState::RollingOut { message } => {
             (yes(("RollingOut", message)), stuck("RolloutStuck", message), no(good))
         }
         DeploymentState::HandingOver { reason, message } => {
-            let told = (*reason, *message);
-            (yes(told), stuck("HandoverStuck", message), yes(told))
+            let reported = (*reason, *message);
+            (yes(reported), stuck("HandoverStuck", message), yes(reported))
         }
         DeploymentState::Broken { reason, message } => (no(good), yes((reason, message)), no(good)),
     };
@@ -151,13 +151,13 @@ mod tests {
         status.conditions.iter().find(|condition| condition.type_ == type_).unwrap()
     }
 
-    fn told(status: &ClusterOperatorStatus) -> String {
+    fn conditions_text(status: &ClusterOperatorStatus) -> String {
         let of = |type_| format!("{type_}={}", condition(status, type_).status);
         ["Available", "Progressing", "Degraded", "Upgradeable", "Disabled"].map(of).join(" ")
     }
 
     #[test]
-    fn what_the_cluster_version_operator_is_told() {
+    fn conditions_for_the_cluster_version_operator() {
         let none = ClusterOperatorStatus::default();
         let disabled =
             DeploymentState::Disabled { reason: "UnsupportedPlatform", message: "Nothing" };
@@ -184,12 +184,12 @@ mod tests {
                 "Available=True Progressing=False Degraded=True Upgradeable=True Disabled=False",
             ),
         ] {
-            assert_eq!(told(&status(&state, &none, "2", at(9))), expected);
+            assert_eq!(conditions_text(&status(&state, &none, "2", at(9))), expected);
         }
     }
 
     #[test]
-    fn the_old_version_is_told_until_the_roll_out_is_over() {
+    fn the_old_version_is_reported_until_the_rollout_ends() {
         let old = status(&DeploymentState::Deployed, &ClusterOperatorStatus::default(), "1", at(0));
         let rolling = status(&DeploymentState::RollingOut { message: "m" }, &old, "2", at(1));
         assert_eq!(rolling.versions[0].version, "1");

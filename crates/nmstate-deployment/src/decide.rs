@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::adoption::Progress;
 use crate::cluster_operator::{self, ClusterOperatorStatus, DeploymentState};
-use crate::handover::{self, Others, Record, RecordError, Wish};
+use crate::handover::{self, HandoverRequest, Others, Record, RecordError};
 use crate::names::TAKEN_OVER;
 use crate::operand::{self, ControlPlane, Wanted};
 use crate::platform::Platform;
@@ -122,8 +122,8 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
             return draft.broken(nmstate, NMStateReason::InternalError, &message);
         }
     };
-    let wish = if options.adopt { Wish::TakeOver } else { Wish::Leave };
-    let state = handover::state(wish, &seen.others, record);
+    let request = if options.adopt { HandoverRequest::TakeOver } else { HandoverRequest::Leave };
+    let state = handover::state(request, &seen.others, record);
     if options.off && !matches!(state, handover::HandoverState::GivingBack { .. }) {
         let message = "An annotation of the NMState turned it off".to_owned();
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };

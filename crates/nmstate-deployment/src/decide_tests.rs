@@ -110,20 +110,20 @@ fn handlers_that_do_not_run_are_reported_and_degrade_the_cluster_after_20_minute
 }
 
 #[test]
-fn a_tls_profile_that_cannot_be_honoured_is_said_and_takes_nothing_else_away() {
+fn an_unsupported_tls_profile_is_reported_and_nothing_else_changes() {
     let mut seen = seen("BareMetal");
     seen.nmstates = vec![nmstate(&[])];
     seen.tls = TlsProfile { settings: None, not_honoured: Some("no".into()) };
     seen.rollout = complete(&seen);
     let decision = decided(&seen);
     let conditions = &decision.nmstates["nmstate"];
-    let told: Vec<_> = conditions
+    let reported: Vec<_> = conditions
         .iter()
         .map(|it| (it.type_.as_str(), it.status, it.reason.as_deref().unwrap_or_default()))
         .collect();
     let done = "SuccessfullyDeployed";
     assert_eq!(
-        told,
+        reported,
         [
             ("Available", ConditionStatus::True, done),
             ("Progressing", ConditionStatus::False, done),
@@ -163,20 +163,20 @@ fn on_a_listed_platform_the_default_is_made_once() {
 }
 
 #[test]
-fn on_other_platforms_nothing_is_done_until_somebody_asks() {
+fn on_other_platforms_nothing_is_done_until_requested() {
     for platform in ["None", "AWS", "", "Nutanix"] {
         let off = decided(&seen(platform));
         assert!(!off.make_default, "{platform}");
         assert_eq!(cluster(&off, "Disabled"), ("True".into(), "UnsupportedPlatform".into()));
         assert_eq!(cluster(&off, "Available").0, "True");
-        let mut asked = seen(platform);
-        asked.nmstates = vec![nmstate(&[])];
-        assert!(matches!(decided(&asked).operand, Operand::Deploy(_)), "{platform}");
+        let mut requested = seen(platform);
+        requested.nmstates = vec![nmstate(&[])];
+        assert!(matches!(decided(&requested).operand, Operand::Deploy(_)), "{platform}");
     }
 }
 
 #[test]
-fn an_annotation_turns_it_off_and_policies_are_told() {
+fn an_annotation_disables_it_and_policies_report_that() {
     let mut seen = seen("BareMetal");
     seen.nmstates = vec![nmstate(&[(OFF, "true")])];
     let off = decided(&seen);
@@ -198,7 +198,7 @@ fn an_annotation_that_cannot_be_honoured_changes_nothing_that_runs() {
 }
 
 #[test]
-fn an_annotation_of_another_version_is_said_and_stops_nothing() {
+fn an_annotation_of_another_version_is_reported_and_stops_nothing() {
     let mut seen = seen("BareMetal");
     seen.nmstates = vec![nmstate(&[("nmstate.landfall.dev/of-tomorrow", "true")])];
     assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
@@ -212,7 +212,7 @@ fn an_annotation_of_another_version_is_said_and_stops_nothing() {
 }
 
 #[test]
-fn whoever_goes_back_half_way_rolls_out_again() {
+fn a_reverted_rollout_starts_again() {
     let mut seen = seen("BareMetal");
     seen.nmstates = vec![nmstate(&[])];
     let (old, new) = (settings(), Settings { version: "3".into(), ..settings() });
@@ -304,7 +304,7 @@ fn others() -> Others {
     }
 }
 
-fn told(decision: &Decision, type_: NMStateConditionType) -> (ConditionStatus, String) {
+fn reported(decision: &Decision, type_: NMStateConditionType) -> (ConditionStatus, String) {
     let held = condition::find(&decision.nmstates["nmstate"], type_).unwrap();
     (held.status, held.reason.clone().unwrap())
 }
@@ -323,26 +323,27 @@ fn another_operator_of_this_api_is_left_alone() {
 }
 
 #[test]
-fn a_take_over_is_progress_and_policies_are_told_nothing() {
+fn a_take_over_is_progress_and_policies_are_not_changed() {
     use NMStateConditionType::Progressing;
     let mut seen = seen("BareMetal");
     seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
     // The annotation alone does not start a take-over; the command writes a record first.
     assert_eq!(cluster(&decided(&seen), "Disabled").1, "OtherOperatorPresent");
-    let plan = handover::plan(Wish::TakeOver, &seen.others, None);
+    let plan = handover::plan(HandoverRequest::TakeOver, &seen.others, None);
     assert_eq!(plan.dismiss.len(), 1);
     seen.record = Ok(plan.record);
     let taking = decided(&seen);
     assert_eq!((&taking.operand, &taking.policies), (&Operand::Remove, &None));
     assert_eq!(cluster(&taking, "Disabled"), ("True".into(), "TakingOver".into()));
     assert_eq!(cluster(&taking, "Progressing"), ("True".into(), "TakingOver".into()));
-    assert_eq!(told(&taking, Progressing), (ConditionStatus::True, "TakingOver".into()));
+    assert_eq!(reported(&taking, Progressing), (ConditionStatus::True, "TakingOver".into()));
 
     // Its operator has been removed, and ours is deployed.
     seen.others = Others::default();
     let record = seen.record.clone().unwrap();
-    seen.record = Ok(handover::plan(Wish::TakeOver, &seen.others, record.as_ref()).record);
+    seen.record =
+        Ok(handover::plan(HandoverRequest::TakeOver, &seen.others, record.as_ref()).record);
     assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
 
     // The request is withdrawn, and the cluster is given back, even if everything is turned off.
@@ -366,11 +367,11 @@ fn while_it_is_turned_off_nothing_is_taken_over() {
 }
 
 #[test]
-fn what_went_wrong_is_told_and_is_not_long() {
+fn errors_are_reported_and_short() {
     let mut seen = seen("BareMetal");
     seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
-    seen.record = Ok(handover::plan(Wish::TakeOver, &seen.others, None).record);
+    seen.record = Ok(handover::plan(HandoverRequest::TakeOver, &seen.others, None).record);
     seen.hindrance = Some("e".repeat(10_000));
     let taking = decided(&seen);
     let held = &taking.nmstates["nmstate"][1];
@@ -391,7 +392,7 @@ fn a_record_that_cannot_be_read_is_left_to_people() {
 }
 
 #[test]
-fn a_policy_that_nobody_acts_on_says_so_and_is_written_once() {
+fn a_policy_without_a_handler_reports_that_and_is_written_once() {
     let mut policy = NodeNetworkConfigurationPolicy::new("p");
     policy.metadata.generation = Some(3);
     let status = ignored(&policy, "No handlers run", now()).unwrap();

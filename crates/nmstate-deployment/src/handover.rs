@@ -38,7 +38,7 @@ impl Others {
 
 /// The request in the annotation of the `NMState`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum HandoverRequest {
     TakeOver,
     Leave,
 }
@@ -104,15 +104,15 @@ impl Plan {
 }
 
 /// The state for the operator, which reads only what runs, and changes only its own objects.
-pub fn state(wish: Wish, others: &Others, record: Option<&Record>) -> HandoverState {
+pub fn state(request: HandoverRequest, others: &Others, record: Option<&Record>) -> HandoverState {
     let is_owed = record.is_some_and(|record| !record.installers.is_empty());
-    match (wish, record.map(|record| record.phase)) {
-        (Wish::Leave, Some(_)) if is_owed && others.running.is_empty() => {
+    match (request, record.map(|record| record.phase)) {
+        (HandoverRequest::Leave, Some(_)) if is_owed && others.running.is_empty() => {
             HandoverState::GivingBack {
                 message: format!("Waiting for kubernetes-nmstate; {CONTINUE_BACK}"),
             }
         }
-        (Wish::TakeOver, Some(Phase::Dismissing)) => HandoverState::TakingOver {
+        (HandoverRequest::TakeOver, Some(Phase::Dismissing)) => HandoverState::TakingOver {
             message: match others.running.is_empty() {
                 true => format!("Taking over from kubernetes-nmstate; {CONTINUE}"),
                 false => format!(
@@ -121,11 +121,13 @@ pub fn state(wish: Wish, others: &Others, record: Option<&Record>) -> HandoverSt
                 ),
             },
         },
-        (Wish::TakeOver, Some(Phase::Clearing | Phase::Done)) => match others.running.first() {
-            Some(who) => HandoverState::Theirs { message: back(who) },
-            None => HandoverState::Ours { remark: ending(&others.leftovers) },
-        },
-        (Wish::Leave, _) | (Wish::TakeOver, None) => aside(others).state,
+        (HandoverRequest::TakeOver, Some(Phase::Clearing | Phase::Done)) => {
+            match others.running.first() {
+                Some(who) => HandoverState::Theirs { message: back(who) },
+                None => HandoverState::Ours { remark: ending(&others.leftovers) },
+            }
+        }
+        (HandoverRequest::Leave, _) | (HandoverRequest::TakeOver, None) => aside(others).state,
     }
 }
 
@@ -164,11 +166,11 @@ fn ending(leftovers: &[Leftover]) -> Option<String> {
 }
 
 /// Decides the next step of a command.
-pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
-    match (wish, record) {
-        (Wish::TakeOver, record) => take_over(others, record),
-        (Wish::Leave, None) => aside(others),
-        (Wish::Leave, Some(record)) => give_back(others, record),
+pub fn plan(request: HandoverRequest, others: &Others, record: Option<&Record>) -> Plan {
+    match (request, record) {
+        (HandoverRequest::TakeOver, record) => take_over(others, record),
+        (HandoverRequest::Leave, None) => aside(others),
+        (HandoverRequest::Leave, Some(record)) => give_back(others, record),
     }
 }
 

@@ -136,20 +136,20 @@ impl Cluster {
     }
 
     /// Decides repeatedly, each time killed after so many steps, until nothing changes.
-    fn settle(&mut self, wish: Wish, steps: usize) -> HandoverState {
+    fn settle(&mut self, request: HandoverRequest, steps: usize) -> HandoverState {
         for _ in 0..50 {
-            let plan = plan(wish, &self.others(), self.record.as_ref());
+            let plan = plan(request, &self.others(), self.record.as_ref());
             self.perform(&plan, steps);
             self.others_act();
         }
-        plan(wish, &self.others(), self.record.as_ref()).state
+        plan(request, &self.others(), self.record.as_ref()).state
     }
 }
 
 #[test]
-fn without_a_wish_whoever_is_here_stays() {
+fn without_a_request_the_present_operator_stays() {
     let mut cluster = Cluster::with(&[subscription()]);
-    let theirs = cluster.settle(Wish::Leave, 99);
+    let theirs = cluster.settle(HandoverRequest::Leave, 99);
     let HandoverState::Theirs { message } = theirs else { panic!("{theirs:?}") };
     assert_eq!(
         message,
@@ -171,13 +171,13 @@ fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
             objects.iter().filter_map(Installer::of).map(|it| it.copy).collect();
         for steps in [2, 3, 4, 99] {
             let mut cluster = Cluster::with(&objects);
-            let ours = cluster.settle(Wish::TakeOver, steps);
+            let ours = cluster.settle(HandoverRequest::TakeOver, steps);
             assert_eq!(ours, HandoverState::Ours { remark: None }, "{steps} steps: {objects:?}");
             assert!(cluster.ours && cluster.leftovers.is_empty());
             assert!(cluster.others().installers.is_empty());
             assert_eq!(cluster.record.as_ref().unwrap().phase, Phase::Done);
 
-            let theirs = cluster.settle(Wish::Leave, steps);
+            let theirs = cluster.settle(HandoverRequest::Leave, steps);
             assert!(matches!(theirs, HandoverState::Theirs { .. }), "{theirs:?}");
             assert!(!cluster.ours && cluster.record.is_none());
             let mut after: Vec<Value> =
@@ -192,11 +192,13 @@ fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
 fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
     let running = vec!["the DaemonSet n/nmstate-handler of the NetworkAddonsConfig cluster".into()];
     let others = Others { running, ..Others::default() };
-    let HandoverState::Theirs { message } = state(Wish::Leave, &others, None) else { panic!() };
+    let HandoverState::Theirs { message } = state(HandoverRequest::Leave, &others, None) else {
+        panic!()
+    };
     assert!(message.ends_with("remove the field spec.nmstate of the NetworkAddonsConfig"));
     // After a take-over, too.
     let record = Record { phase: Phase::Done, namespaces: BTreeSet::new(), installers: Vec::new() };
-    let back = state(Wish::TakeOver, &others, Some(&record));
+    let back = state(HandoverRequest::TakeOver, &others, Some(&record));
     let HandoverState::Theirs { message } = back else { panic!("{back:?}") };
     assert!(message.contains("remove the field spec.nmstate of the NetworkAddonsConfig, or run"));
 }
@@ -205,28 +207,35 @@ fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
 #[test]
 fn the_operator_deploys_only_once_the_other_one_is_gone() {
     let mut cluster = Cluster::with(&[subscription(), version()]);
-    let at = |cluster: &Cluster, wish| {
+    let at = |cluster: &Cluster, request| {
         let others = Others { installers: vec![], ..cluster.others() };
-        state(wish, &others, cluster.record.as_ref())
+        state(request, &others, cluster.record.as_ref())
     };
-    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::Theirs { .. }));
-    assert!(matches!(at(&cluster, Wish::TakeOver), HandoverState::Theirs { .. }), "not begun");
-    let first = plan(Wish::TakeOver, &cluster.others(), None);
+    assert!(matches!(at(&cluster, HandoverRequest::Leave), HandoverState::Theirs { .. }));
+    assert!(
+        matches!(at(&cluster, HandoverRequest::TakeOver), HandoverState::Theirs { .. }),
+        "not begun"
+    );
+    let first = plan(HandoverRequest::TakeOver, &cluster.others(), None);
     cluster.perform(&first, 99);
-    let HandoverState::TakingOver { message } = at(&cluster, Wish::TakeOver) else { panic!() };
+    let HandoverState::TakingOver { message } = at(&cluster, HandoverRequest::TakeOver) else {
+        panic!()
+    };
     assert!(message.contains("waiting for the operator o to end"), "{message}");
     // Its operator ended; its leftovers are removed while ours is deployed.
     cluster.others_act();
     cluster.leftovers[0].is_going = true;
-    let cleared = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
+    let cleared = plan(HandoverRequest::TakeOver, &cluster.others(), cluster.record.as_ref());
     cluster.record = cleared.record;
-    let HandoverState::Ours { remark: Some(_) } = at(&cluster, Wish::TakeOver) else { panic!() };
+    let HandoverState::Ours { remark: Some(_) } = at(&cluster, HandoverRequest::TakeOver) else {
+        panic!()
+    };
     cluster.leftovers[0].is_going = false;
-    cluster.settle(Wish::TakeOver, 99);
-    assert_eq!(at(&cluster, Wish::TakeOver), HandoverState::Ours { remark: None });
-    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::GivingBack { .. }));
-    cluster.settle(Wish::Leave, 99);
-    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::Theirs { .. }));
+    cluster.settle(HandoverRequest::TakeOver, 99);
+    assert_eq!(at(&cluster, HandoverRequest::TakeOver), HandoverState::Ours { remark: None });
+    assert!(matches!(at(&cluster, HandoverRequest::Leave), HandoverState::GivingBack { .. }));
+    cluster.settle(HandoverRequest::Leave, 99);
+    assert!(matches!(at(&cluster, HandoverRequest::Leave), HandoverState::Theirs { .. }));
 }
 
 #[test]
@@ -234,48 +243,48 @@ fn a_change_of_mind_in_the_middle_is_followed() {
     for steps in 1..6 {
         let mut cluster = Cluster::with(&[subscription(), version()]);
         // A part of the take-over, and the give-back.
-        let first = plan(Wish::TakeOver, &cluster.others(), None);
+        let first = plan(HandoverRequest::TakeOver, &cluster.others(), None);
         cluster.perform(&first, steps);
         cluster.others_act();
-        assert!(matches!(cluster.settle(Wish::Leave, 99), HandoverState::Theirs { .. }));
+        assert!(matches!(cluster.settle(HandoverRequest::Leave, 99), HandoverState::Theirs { .. }));
         assert!(cluster.record.is_none() && cluster.is_running);
         // A take-over, a part of the give-back, and a take-over again.
-        cluster.settle(Wish::TakeOver, 99);
-        let back = plan(Wish::Leave, &cluster.others(), cluster.record.as_ref());
+        cluster.settle(HandoverRequest::TakeOver, 99);
+        let back = plan(HandoverRequest::Leave, &cluster.others(), cluster.record.as_ref());
         cluster.perform(&back, steps);
         cluster.others_act();
-        let ours = cluster.settle(Wish::TakeOver, 99);
+        let ours = cluster.settle(HandoverRequest::TakeOver, 99);
         assert_eq!(ours, HandoverState::Ours { remark: None }, "{steps} steps");
     }
 }
 
 #[test]
-fn what_was_installed_again_by_somebody_else_is_not_fought() {
+fn what_others_installed_again_is_not_removed() {
     let mut cluster = Cluster::with(&[subscription(), version()]);
-    cluster.settle(Wish::TakeOver, 99);
+    cluster.settle(HandoverRequest::TakeOver, 99);
     cluster.objects = vec![subscription(), version()];
     cluster.others_act();
-    let state = cluster.settle(Wish::TakeOver, 99);
+    let state = cluster.settle(HandoverRequest::TakeOver, 99);
     let HandoverState::Theirs { message } = state else { panic!("{state:?}") };
     assert!(message.starts_with("The operator o is back after"), "{message}");
     assert!(!cluster.ours && cluster.is_running);
     // Its removal is enough to continue.
     cluster.objects.clear();
     cluster.is_running = false;
-    assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
+    assert_eq!(cluster.settle(HandoverRequest::TakeOver, 99), HandoverState::Ours { remark: None });
 }
 
 #[test]
-fn whoever_puts_it_back_at_once_is_named_and_not_fought_in_haste() {
+fn what_is_restored_at_once_is_reported_and_not_removed_repeatedly() {
     let mut config = addons();
     config["metadata"]["ownerReferences"] =
         json!([{ "kind": "HyperConverged", "name": "kubevirt-hyperconverged" }]);
     let mut cluster = Cluster::with(&[config.clone()]);
-    let first = plan(Wish::TakeOver, &cluster.others(), None);
+    let first = plan(HandoverRequest::TakeOver, &cluster.others(), None);
     assert!(!first.is_repeated);
     cluster.perform(&first, 99);
     cluster.objects = vec![config];
-    let again = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
+    let again = plan(HandoverRequest::TakeOver, &cluster.others(), cluster.record.as_ref());
     assert!(again.is_repeated && again.dismiss.len() == 1);
     let HandoverState::TakingOver { message } = again.state else { panic!("{again:?}") };
     let hint = "; HyperConverged kubevirt-hyperconverged may put it back: then remove it there";
@@ -283,16 +292,16 @@ fn whoever_puts_it_back_at_once_is_named_and_not_fought_in_haste() {
 }
 
 #[test]
-fn what_nobody_can_install_again_is_not_removed() {
+fn what_cannot_be_installed_again_is_not_removed() {
     let mut cluster = Cluster::with(&[]);
-    let plan = plan(Wish::TakeOver, &cluster.others(), None);
+    let plan = plan(HandoverRequest::TakeOver, &cluster.others(), None);
     let HandoverState::Theirs { message } = &plan.state else { panic!("{plan:?}") };
     assert!(message.contains("neither by a Subscription nor by the network add-ons"), "{message}");
     assert!(plan.record.is_none() && plan.clear.is_empty());
     // Once it is removed by hand, the take-over continues, and there is nothing to give back.
     cluster.is_running = false;
-    assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
-    assert_eq!(cluster.settle(Wish::Leave, 99), HandoverState::Ours { remark: None });
+    assert_eq!(cluster.settle(HandoverRequest::TakeOver, 99), HandoverState::Ours { remark: None });
+    assert_eq!(cluster.settle(HandoverRequest::Leave, 99), HandoverState::Ours { remark: None });
     assert!(cluster.record.is_none());
 }
 
@@ -300,7 +309,7 @@ fn what_nobody_can_install_again_is_not_removed() {
 fn leftovers_are_taken_away_only_on_request() {
     let mut cluster = Cluster::with(&[]);
     cluster.is_running = false;
-    let state = cluster.settle(Wish::Leave, 99);
+    let state = cluster.settle(HandoverRequest::Leave, 99);
     let HandoverState::Theirs { message } = state else { panic!("{state:?}") };
     assert!(
         message.starts_with(
@@ -317,44 +326,44 @@ fn handlers_that_are_ending_keep_their_rights_and_do_not_hold_ours_up() {
     let mut cluster = Cluster::with(&[]);
     cluster.is_running = false;
     cluster.leftovers[0].is_going = true;
-    let plan = plan(Wish::TakeOver, &cluster.others(), None);
+    let plan = plan(HandoverRequest::TakeOver, &cluster.others(), None);
     let HandoverState::Ours { remark: Some(remark) } = &plan.state else { panic!("{plan:?}") };
     assert!(remark.contains("DaemonSet openshift-nmstate/nmstate-handler"), "{remark}");
     assert!(plan.clear.iter().all(|left| left.kind.stage != Stage::Rest));
 }
 
 #[test]
-fn add_ons_that_are_gone_want_nothing_back() {
+fn removed_add_ons_are_not_restored() {
     let mut cluster = Cluster::with(&[addons()]);
-    cluster.settle(Wish::TakeOver, 99);
+    cluster.settle(HandoverRequest::TakeOver, 99);
     let others = Others { has_network_addons: false, ..Others::default() };
-    let plan = plan(Wish::Leave, &others, cluster.record.as_ref());
+    let plan = plan(HandoverRequest::Leave, &others, cluster.record.as_ref());
     assert_eq!(plan, Plan::new(HandoverState::Ours { remark: None }, None));
 }
 
 #[test]
-fn every_message_of_the_way_there_and_back_is_told() {
+fn every_message_of_both_directions_is_reported() {
     let mut cluster = Cluster::with(&[subscription(), version()]);
-    let mut told = Vec::new();
-    let mut tell = |wish, cluster: &mut Cluster| {
-        let plan = plan(wish, &cluster.others(), cluster.record.as_ref());
+    let mut states = Vec::new();
+    let mut record_state = |request, cluster: &mut Cluster| {
+        let plan = plan(request, &cluster.others(), cluster.record.as_ref());
         cluster.perform(&plan, 99);
-        told.push(match plan.state {
+        states.push(match plan.state {
             HandoverState::TakingOver { message } | HandoverState::GivingBack { message } => {
                 message
             }
             other => format!("{other:?}"),
         });
     };
-    tell(Wish::TakeOver, &mut cluster);
-    tell(Wish::TakeOver, &mut cluster);
+    record_state(HandoverRequest::TakeOver, &mut cluster);
+    record_state(HandoverRequest::TakeOver, &mut cluster);
     cluster.is_running = false;
     cluster.leftovers.clear();
-    tell(Wish::TakeOver, &mut cluster);
-    tell(Wish::Leave, &mut cluster);
-    tell(Wish::Leave, &mut cluster);
+    record_state(HandoverRequest::TakeOver, &mut cluster);
+    record_state(HandoverRequest::Leave, &mut cluster);
+    record_state(HandoverRequest::Leave, &mut cluster);
     assert_eq!(
-        told,
+        states,
         [
             "Taking over from kubernetes-nmstate: removing the Subscription \
              openshift-nmstate/knmstate and the ClusterServiceVersion \

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pods_need_goes_after_the_pods() {
+    fn what_pods_need_is_removed_after_the_pods() {
         let mut all =
             ["ClusterRole", "DaemonSet", "MutatingWebhookConfiguration"].map(left).to_vec();
         sort(&mut all);
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_twice_goes_once() {
+    fn what_was_found_twice_is_listed_once() {
         let mut twice = vec![left("Deployment"), left("Deployment")];
         sort(&mut twice);
         assert_eq!(twice.len(), 1);
     }
 
     #[test]
-    fn nothing_that_people_made_is_ever_a_leftover() {
+    fn objects_of_users_are_never_leftovers() {
         for never in ["NMState", "NodeNetworkConfigurationPolicy", "CustomResourceDefinition"] {
             assert_eq!(kind(never), None);
         }

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_says_that_it_is_ours() {
+    fn every_object_has_our_labels() {
         let spec = NMStateSpec::default();
         let control_plane = ControlPlane::HighlyAvailable;
         for object in objects(&Wanted::new(&spec, "i", "1", control_plane).unwrap()) {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_served_where_the_nmstate_says() {
+    fn metrics_are_served_at_the_port_of_the_nmstate() {
         for (bind, expected) in [
             (":8089", Some("[::]:8089")),
             ("10.0.0.1:80", Some("10.0.0.1:80")),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn without_terms_nobody_serves_metrics_and_the_monitoring_finds_no_port() {
+    fn without_tls_settings_no_metrics_are_served_and_no_port_is_monitored() {
         let spec = NMStateSpec::default();
         let control_plane = ControlPlane::HighlyAvailable;
         let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap().with_tls(None);

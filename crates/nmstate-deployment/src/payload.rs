@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cluster_waits_for_an_operator_that_its_payload_does_not_bring() {
+    fn no_cluster_waits_for_an_operator_that_its_payload_lacks() {
         let includes = |object: &Value, profile: &str| {
             let name = format!("include.release.openshift.io/{profile}");
             object["metadata"]["annotations"][name] == "true"

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_the_control_plane_is_told() {
+    fn the_topology_of_the_control_plane_is_reported() {
         for (topology, expected) in [
             ("HighlyAvailable", ControlPlane::HighlyAvailable),
             ("HighlyAvailableArbiter", ControlPlane::HighlyAvailable),

@@ -257,13 +257,13 @@ mod tests {
 
         // The same numbers while a handler is being replaced on a node that is up.
         seen.down.clear();
-        let told = seen.missing("f", true).unwrap();
-        assert_eq!(told, "2 of 3 handlers are of the new version");
+        let missing = seen.missing("f", true).unwrap();
+        assert_eq!(missing, "2 of 3 handlers are of the new version");
         // One node is down and has the new handler, another is being updated.
         seen.down = ["a".to_owned()].into();
         seen.pods = vec![pod("a", "new"), pod("b", "new"), pod("c", "old")];
-        let told = seen.missing("f", true).unwrap();
-        assert_eq!(told, "2 of 3 handlers are of the new version; not ready: a");
+        let missing = seen.missing("f", true).unwrap();
+        assert_eq!(missing, "2 of 3 handlers are of the new version; not ready: a");
         // The update has not begun.
         let mut seen = rollout(&handlers(2, 3, 0, 2), &good);
         seen.down = ["c".to_owned()].into();

@@ -35,7 +35,7 @@ pub enum Group {
 
 /// A name that we do not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is none that this program speaks; it speaks {}", known.join(", "))]
+#[error("{text:?} is not supported; supported are {}", known.join(", "))]
 pub struct UnknownName {
     text: String,
     known: Vec<&'static str>,
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_back_and_any_other_is_told_the_known_ones() {
+    fn every_name_is_parsed_and_an_unknown_one_lists_the_known_ones() {
         for suite in CipherSuite::ALL {
             assert_eq!(suite.name().parse(), Ok(suite));
         }
@@ -231,7 +231,7 @@ mod tests {
         let error = "VersionTLS11".parse::<TlsVersion>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"VersionTLS11\" is none that this program speaks; it speaks VersionTLS12, VersionTLS13"
+            "\"VersionTLS11\" is not supported; supported are VersionTLS12, VersionTLS13"
         );
     }
 

@@ -132,7 +132,7 @@ mod tests {
         of(&json!({ "type": "Custom", "custom": { "minTLSVersion": minimum, "ciphers": ciphers } }))
     }
 
-    fn spoken(profile: &TlsProfile) -> (TlsVersion, Vec<&'static str>) {
+    fn offered(profile: &TlsProfile) -> (TlsVersion, Vec<&'static str>) {
         let settings = profile.settings.as_ref().unwrap();
         let suites = settings.suites().iter().map(|suite| suite.openssl_name());
         (settings.minimum(), suites.collect())
@@ -150,7 +150,7 @@ mod tests {
     ];
 
     #[test]
-    fn predefined_profiles_become_what_of_them_can_be_spoken() {
+    fn predefined_profiles_are_reduced_to_what_is_supported() {
         let twelve = (TlsVersion::Tls12, INTERMEDIATE.to_vec());
         for (profile, expected) in [
             (Value::Null, twelve.clone()),
@@ -161,7 +161,7 @@ mod tests {
             (json!({ "type": "Modern", "modern": {} }), (TlsVersion::Tls13, vec![])),
         ] {
             let seen = of(&profile);
-            assert_eq!(spoken(&seen), expected, "{profile}");
+            assert_eq!(offered(&seen), expected, "{profile}");
             assert_eq!(seen.not_honoured, None, "{profile}");
             let groups = seen.settings.unwrap().groups().to_vec();
             assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_profile_is_narrowed_to_what_we_speak() {
+    fn a_custom_profile_is_reduced_to_what_is_supported() {
         // The example of the API documentation.
         let example = custom(
             "VersionTLS11",
@@ -190,24 +190,24 @@ mod tests {
             "ECDHE-RSA-AES128-GCM-SHA256",
             "ECDHE-ECDSA-AES128-GCM-SHA256",
         ];
-        assert_eq!(spoken(&example), (TlsVersion::Tls12, expected));
+        assert_eq!(offered(&example), (TlsVersion::Tls12, expected));
         assert_eq!(example.not_honoured, None);
 
         let mixed = custom(
             "VersionTLS12",
             &["AES128-SHA", "ECDHE-RSA-AES256-GCM-SHA384", "DHE-RSA-AES128-GCM-SHA256"],
         );
-        assert_eq!(spoken(&mixed), (TlsVersion::Tls12, vec!["ECDHE-RSA-AES256-GCM-SHA384"]));
+        assert_eq!(offered(&mixed), (TlsVersion::Tls12, vec!["ECDHE-RSA-AES256-GCM-SHA384"]));
         assert_eq!(mixed.not_honoured, None);
 
         let registered = custom("VersionTLS12", &["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
-        assert_eq!(spoken(&registered).1, ["ECDHE-RSA-AES128-GCM-SHA256"]);
+        assert_eq!(offered(&registered).1, ["ECDHE-RSA-AES128-GCM-SHA256"]);
     }
 
     #[test]
-    fn clients_that_lose_a_promised_version_are_spoken_for() {
+    fn clients_that_lose_a_version_of_the_profile_are_reported() {
         let lost = custom("VersionTLS12", &["AES128-SHA", "DES-CBC3-SHA"]);
-        assert_eq!(spoken(&lost), (TlsVersion::Tls13, vec![]));
+        assert_eq!(offered(&lost), (TlsVersion::Tls13, vec![]));
         assert!(lost.not_honoured.unwrap().contains("metrics need TLS 1.3"));
         // A profile without suites for TLS 1.2, or without TLS 1.2, is honoured completely.
         assert_eq!(custom("VersionTLS12", &["TLS_AES_128_GCM_SHA256"]).not_honoured, None);

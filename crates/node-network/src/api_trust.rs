@@ -55,7 +55,7 @@ impl ApiTrust {
     /// Sends a request and reads the status of the response. An API server that rejects the request,
     /// which is not authenticated, is there; one that is not ready, or something in front of it that
     /// cannot reach it, reports an error of its own.
-    pub(crate) async fn ask(
+    pub(crate) async fn probe(
         &self,
         endpoint: &Endpoint,
         stream: TcpStream,
@@ -63,15 +63,15 @@ impl ApiTrust {
         let host = self.server_name.as_deref().unwrap_or(&endpoint.host);
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Message::new(format!("{host} is not a name of a server")))?;
-        let say = |error: std::io::Error| Message::new(error.to_string());
-        let mut stream = self.connector.connect(name, stream).await.map_err(say)?;
+        let message = |error: std::io::Error| Message::new(error.to_string());
+        let mut stream = self.connector.connect(name, stream).await.map_err(message)?;
         let request = format!("GET /readyz HTTP/1.0\r\nHost: {}\r\n\r\n", endpoint.host);
-        stream.write_all(request.as_bytes()).await.map_err(say)?;
-        stream.flush().await.map_err(say)?;
+        stream.write_all(request.as_bytes()).await.map_err(message)?;
+        stream.flush().await.map_err(message)?;
         let mut line = Vec::new();
         while !line.contains(&b'\n') && line.len() < 100 {
             let mut part = [0; 100];
-            match stream.read(&mut part).await.map_err(say)? {
+            match stream.read(&mut part).await.map_err(message)? {
                 0 => break,
                 read => line.extend_from_slice(&part[..read]),
             }
@@ -155,10 +155,10 @@ mod tests {
         Endpoint { host: "127.0.0.1".into(), port }
     }
 
-    async fn asked(endpoint: Endpoint, trust: &ApiTrust) -> (bool, String) {
+    async fn probed(endpoint: Endpoint, trust: &ApiTrust) -> (bool, String) {
         let target = Target::ApiServer(endpoint.clone());
         let check = Check { id: "api-server", any_of: vec![target], when: When::Always };
-        let request = CheckProbes { check, probes: vec![Probe::Answer(endpoint)] };
+        let request = CheckProbes { check, probes: vec![Probe::ApiServer(endpoint)] };
         let reports = reach::probe(&[request], Duration::from_secs(20), Some(trust)).await;
         (reports[0].holds, reports[0].probes[0].detail.to_string())
     }
@@ -169,19 +169,19 @@ mod tests {
         let trust = ApiTrust::new([ours.certificate.clone()], None).unwrap();
         for response in ["HTTP/1.1 200 OK\r\n\r\nok", "HTTP/1.0 403 Forbidden\r\n\r\n"] {
             let endpoint = serve(Some(Arc::clone(&ours.server)), response).await;
-            assert_eq!(asked(endpoint, &trust).await, (true, "responded".to_owned()));
+            assert_eq!(probed(endpoint, &trust).await, (true, "responded".to_owned()));
         }
         let endpoint = serve(Some(Arc::clone(&ours.server)), "HTTP/1.1 503 No\r\n\r\n").await;
-        let told = (false, "it responded with status 503".to_owned());
-        assert_eq!(asked(endpoint, &trust).await, told);
+        let expected = (false, "it responded with status 503".to_owned());
+        assert_eq!(probed(endpoint, &trust).await, expected);
         let endpoint = serve(Some(ours.server), "SSH-2.0-OpenSSH\r\n").await;
-        assert!(!asked(endpoint, &trust).await.0);
+        assert!(!probed(endpoint, &trust).await.0);
         // Another host, and a load balancer that rejects plain HTTP.
         let endpoint = serve(Some(other.server), "HTTP/1.1 200 OK\r\n\r\n").await;
-        let (holds, detail) = asked(endpoint, &trust).await;
+        let (holds, detail) = probed(endpoint, &trust).await;
         assert!(!holds && detail.contains("certificate"), "{detail}");
         let endpoint = serve(None, "HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        assert!(!asked(endpoint, &trust).await.0);
+        assert!(!probed(endpoint, &trust).await.0);
     }
 
     #[test]

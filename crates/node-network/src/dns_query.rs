@@ -29,18 +29,18 @@ pub(crate) fn encode(id: u16, name: &str) -> Option<Vec<u8>> {
 
 /// Whether `packet` is a response to the query `id`. Its content does not matter: a server that does not
 /// have the name responds nevertheless.
-pub(crate) fn answers(packet: &[u8], id: u16) -> bool {
+pub(crate) fn is_response(packet: &[u8], id: u16) -> bool {
     packet.len() >= 12 && packet[..2] == id.to_be_bytes() && packet[2] & RESPONSE != 0
 }
 
 /// The result in the server's response, as text.
 pub(crate) fn outcome(packet: &[u8]) -> &'static str {
     match packet.get(3).map(|flags| flags & 0x0f) {
-        Some(0) => "answered",
-        Some(2) => "answered: server failure",
-        Some(3) => "answered: no such name",
-        Some(5) => "answered: refused",
-        _ => "answered with an error",
+        Some(0) => "responded",
+        Some(2) => "responded: server failure",
+        Some(3) => "responded: no such name",
+        Some(5) => "responded: refused",
+        _ => "responded with an error",
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
 
     /// Written out by hand from RFC 1035.
     #[test]
-    fn a_question_is_laid_out_as_the_standard_has_it() {
+    fn a_query_has_the_layout_of_the_standard() {
         let expected = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\
                          \x01a\x07example\x00\x00\x01\x00\x01";
         assert_eq!(encode(0x1234, "a.example").unwrap(), expected);
@@ -66,13 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_response_to_our_question_is_an_answer() {
+    fn only_a_response_to_our_query_is_accepted() {
         let response = b"\x12\x34\x81\x83\0\x01\0\0\0\0\0\0";
-        assert!(answers(response, 0x1234));
-        assert!(!answers(response, 0x1235));
-        assert!(!answers(&response[..11], 0x1234));
-        let question = encode(0x1234, "a").unwrap();
-        assert!(!answers(&question, 0x1234));
-        assert_eq!(outcome(response), "answered: no such name");
+        assert!(is_response(response, 0x1234));
+        assert!(!is_response(response, 0x1235));
+        assert!(!is_response(&response[..11], 0x1234));
+        let query = encode(0x1234, "a").unwrap();
+        assert!(!is_response(&query, 0x1234));
+        assert_eq!(outcome(response), "responded: no such name");
     }
 }

@@ -47,7 +47,7 @@ pub enum FactName {
     DefaultRoute,
     /// It has the static addresses of the document.
     DocumentAddresses,
-    /// The static routes of the document are in force.
+    /// The static routes of the document are configured.
     DocumentRoutes,
     /// An interface has each address that nodeip-configuration selected.
     NodeAddress,

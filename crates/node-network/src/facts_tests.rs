@@ -80,7 +80,7 @@ fn members_of_an_open_vswitch_bond_are_uplinks() {
 }
 
 #[test]
-fn an_uplink_may_lie_behind_a_patch() {
+fn an_uplink_may_be_behind_a_patch_port() {
     let yaml = GOOD.replace(
         "  bridge: {port: [{name: nic0}, {name: br-ex}]}",
         "  bridge: {port: [{name: to-phy}, {name: br-ex}]}
@@ -105,7 +105,7 @@ fn a_default_route_left_on_the_old_interface_is_named() {
 }
 
 #[test]
-fn the_address_the_node_was_told_must_be_somewhere() {
+fn the_configured_node_address_must_exist() {
     let state = NetworkState::new_from_yaml(GOOD).unwrap();
     let with = |address: &str| {
         let node_addresses = vec![address.parse().unwrap()];

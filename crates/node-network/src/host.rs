@@ -25,7 +25,7 @@ impl Host {
         let read = tokio::time::timeout(STATE_LIMIT, Box::pin(state.retrieve_async())).await;
         let hangs = || {
             let limit = STATE_LIMIT.as_secs();
-            let message = format!("NetworkManager did not answer within {limit} s");
+            let message = format!("NetworkManager did not respond within {limit} s");
             NmstateError::new(ErrorKind::PluginFailure, message)
         };
         read.map_err(|_| hangs())??;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_between_characters_and_says_so() {
+    fn long_text_is_cut_between_characters_with_a_mark() {
         let message = Message::new("ä".repeat(5000));
         assert!(message.as_str().len() <= Message::LIMIT);
         assert!(message.as_str().ends_with("ä … (cut)"));

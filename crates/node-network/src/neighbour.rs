@@ -26,10 +26,10 @@ pub(crate) enum NeighbourError {
 
 /// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Knowledge {
+enum Resolution {
     /// It responded, or this link has no addresses to resolve.
     Resolved,
-    Asking,
+    Resolving,
     /// It did not respond; the kernel has given up.
     Silent,
 }
@@ -54,16 +54,16 @@ async fn resolve_with(
     let neighbours = handle.neighbours();
     // An old entry may be outdated.
     if let Some(old) = find(&neighbours, index, address).await?
-        && knowledge(&old) != Knowledge::Asking
+        && resolution(&old) != Resolution::Resolving
     {
         // It may have been deleted already.
         let _ = neighbours.del(old).execute().await;
     }
     loop {
-        match find(&neighbours, index, address).await?.as_ref().map(knowledge) {
-            Some(Knowledge::Resolved) => return Ok(()),
-            Some(Knowledge::Asking) => {}
-            Some(Knowledge::Silent) | None => ask(&neighbours, index, address).await?,
+        match find(&neighbours, index, address).await?.as_ref().map(resolution) {
+            Some(Resolution::Resolved) => return Ok(()),
+            Some(Resolution::Resolving) => {}
+            Some(Resolution::Silent) | None => probe(&neighbours, index, address).await?,
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -76,7 +76,7 @@ fn rustix_socket() -> Result<rustix::fd::OwnedFd, NeighbourError> {
 }
 
 /// As `ip neighbour replace … use`: the kernel starts to resolve it.
-async fn ask(
+async fn probe(
     neighbours: &NeighbourHandle,
     index: u32,
     address: IpAddr,
@@ -117,15 +117,15 @@ fn destination(entry: &NeighbourMessage) -> Option<IpAddr> {
     })
 }
 
-fn knowledge(entry: &NeighbourMessage) -> Knowledge {
+fn resolution(entry: &NeighbourMessage) -> Resolution {
     match entry.header.state {
         NeighbourState::Reachable
         | NeighbourState::Stale
         | NeighbourState::Delay
         | NeighbourState::Probe
         | NeighbourState::Noarp
-        | NeighbourState::Permanent => Knowledge::Resolved,
-        NeighbourState::Incomplete => Knowledge::Asking,
-        _ => Knowledge::Silent,
+        | NeighbourState::Permanent => Resolution::Resolved,
+        NeighbourState::Incomplete => Resolution::Resolving,
+        _ => Resolution::Silent,
     }
 }

@@ -10,7 +10,7 @@ use crate::probe::Endpoint;
 pub enum ApiTrust {}
 
 impl ApiTrust {
-    pub(crate) async fn ask(&self, _: &Endpoint, _: TcpStream) -> Result<Message, Message> {
+    pub(crate) async fn probe(&self, _: &Endpoint, _: TcpStream) -> Result<Message, Message> {
         match *self {}
     }
 }

@@ -46,8 +46,8 @@ pub enum Probe {
     Neighbour { interface: String, address: IpAddr },
     Echo(IpAddr),
     Dns { server: SocketAddr, interface: Option<String>, name: String },
-    Answer(Endpoint),
-    AnswerThrough { endpoint: Endpoint, interface: String, family: Option<Family> },
+    ApiServer(Endpoint),
+    ApiServerThrough { endpoint: Endpoint, interface: String, family: Option<Family> },
     Bind(IpAddr),
 }
 
@@ -172,10 +172,10 @@ impl Target {
                     Some(Probe::Neighbour { interface: route.interface, address: route.gateway? })
                 })
                 .collect(),
-            Self::ApiServer(endpoint) => vec![Probe::Answer(endpoint.clone())],
+            Self::ApiServer(endpoint) => vec![Probe::ApiServer(endpoint.clone())],
             Self::ApiServerThrough { endpoint, interface, family } => {
                 let (endpoint, interface) = (endpoint.clone(), interface.clone());
-                vec![Probe::AnswerThrough { endpoint, interface, family: *family }]
+                vec![Probe::ApiServerThrough { endpoint, interface, family: *family }]
             }
             Self::OwnAddresses { interface } => kernel_interface(state, interface)
                 .map(global_addresses)
@@ -191,19 +191,19 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DefaultGateway { interface: Some(interface) } => {
-                write!(f, "the default gateway of {interface} answers")
+                write!(f, "the default gateway of {interface} responds")
             }
-            Self::DefaultGateway { interface: None } => f.write_str("a default gateway answers"),
-            Self::Ping(address) => write!(f, "{address} answers"),
-            Self::NameServers { .. } => f.write_str("a name server answers"),
-            Self::ApiServer(endpoint) => write!(f, "the API server {endpoint} answers"),
+            Self::DefaultGateway { interface: None } => f.write_str("a default gateway responds"),
+            Self::Ping(address) => write!(f, "{address} responds"),
+            Self::NameServers { .. } => f.write_str("a name server responds"),
+            Self::ApiServer(endpoint) => write!(f, "the API server {endpoint} responds"),
             Self::GatewayThrough { interface, family } => {
-                write!(f, "the {} gateway of {interface} answers", family.name())
+                write!(f, "the {} gateway of {interface} responds", family.name())
             }
             Self::ApiServerThrough { endpoint, interface, family } => {
                 let family = family.map(|family| format!(" by {}", family.name()));
                 let family = family.unwrap_or_default();
-                write!(f, "the API server {endpoint} answers through {interface}{family}")
+                write!(f, "the API server {endpoint} responds through {interface}{family}")
             }
             Self::OwnAddresses { interface } => {
                 write!(f, "the addresses of {interface} can be used")
@@ -231,8 +231,8 @@ impl fmt::Display for Probe {
             }
             Self::Echo(address) => write!(f, "{address} by ICMP"),
             Self::Dns { server, name, .. } => write!(f, "name server {} about {name}", server.ip()),
-            Self::Answer(endpoint) => write!(f, "API server {endpoint}"),
-            Self::AnswerThrough { endpoint, interface, .. } => {
+            Self::ApiServer(endpoint) => write!(f, "API server {endpoint}"),
+            Self::ApiServerThrough { endpoint, interface, .. } => {
                 write!(f, "API server {endpoint} through {interface}")
             }
             Self::Bind(address) => write!(f, "own address {address}"),
@@ -290,7 +290,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     }
 
     #[test]
-    fn targets_become_probes_of_the_state_they_are_asked_in() {
+    fn targets_become_probes_of_the_current_state() {
         let state = NetworkState::new_from_yaml(STATE).unwrap();
         let own = Target::OwnAddresses { interface: "br-ex".into() };
         let dns = Target::NameServers { name: "cluster.example".into() };
@@ -321,7 +321,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     }
 
     #[test]
-    fn a_gateway_of_another_family_or_interface_is_not_asked() {
+    fn a_gateway_of_another_family_or_interface_is_not_probed() {
         let state = NetworkState::new_from_yaml(STATE).unwrap();
         let through = |interface: &str, family| {
             let target = Target::GatewayThrough { interface: interface.into(), family };
@@ -335,7 +335,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     }
 
     #[test]
-    fn one_answer_is_enough_and_none_to_ask_is_not() {
+    fn one_response_is_enough_and_no_probe_fails() {
         let request =
             CheckProbes { check: check(vec![api(), gateway()], When::Always), probes: vec![] };
         assert!(request.judge(vec![report(false), report(true)]).holds);
@@ -354,7 +354,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     }
 
     #[test]
-    fn what_did_not_work_before_is_not_asked_for_afterwards() {
+    fn a_probe_that_failed_before_is_not_required_afterwards() {
         let checks = Checks {
             list: vec![check(vec![api()], When::Always), check(vec![gateway()], When::HeldBefore)],
         };

@@ -49,22 +49,22 @@ async fn response(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Me
             neighbour::resolve(interface, *address)
                 .await
                 .map_err(|e| Message::new(with_causes(&e)))?;
-            Ok("answered".into())
+            Ok("responded".into())
         }
         Probe::Echo(address) => {
             echo::request(*address).await.map_err(|error| Message::new(with_causes(&error)))?;
-            Ok("answered".into())
+            Ok("responded".into())
         }
         Probe::Dns { server, interface, name } => {
             query_dns(*server, interface.as_deref(), name).await
         }
-        Probe::Answer(endpoint) => {
+        Probe::ApiServer(endpoint) => {
             let target = (endpoint.host.as_str(), endpoint.port);
             let stream = TcpStream::connect(target).await;
             let stream = stream.map_err(|error| Message::new(error.to_string()))?;
             request_api(endpoint, stream, trust).await
         }
-        Probe::AnswerThrough { endpoint, interface, family } => {
+        Probe::ApiServerThrough { endpoint, interface, family } => {
             let stream = connect_through(endpoint, interface, *family).await?;
             request_api(endpoint, stream, trust).await
         }
@@ -80,7 +80,7 @@ async fn query_dns(
     interface: Option<&str>,
     name: &str,
 ) -> Result<Message, Message> {
-    let say = |error: std::io::Error| Message::new(error.to_string());
+    let message = |error: std::io::Error| Message::new(error.to_string());
     let id = u16::try_from(RandomState::new().hash_one(0) & 0xffff).unwrap_or_default();
     let query = dns_query::encode(id, name)
         .ok_or_else(|| Message::new(format!("{name} is not a host name")))?;
@@ -88,19 +88,19 @@ async fn query_dns(
         IpAddr::V4(_) => IpAddr::from([0, 0, 0, 0]),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((any, 0)).await.map_err(say)?;
+    let socket = UdpSocket::bind((any, 0)).await.map_err(message)?;
     if let Some(interface) = interface {
-        socket.bind_device(Some(interface.as_bytes())).map_err(say)?;
+        socket.bind_device(Some(interface.as_bytes())).map_err(message)?;
     }
-    socket.connect(scoped(server, interface)).await.map_err(say)?;
+    socket.connect(scoped(server, interface)).await.map_err(message)?;
     let mut packet = [0; 1500];
     loop {
-        socket.send(&query).await.map_err(say)?;
+        socket.send(&query).await.map_err(message)?;
         // Datagrams get lost; the caller's deadline ends this.
         let wait = tokio::time::timeout(Duration::from_secs(1), socket.recv(&mut packet)).await;
         let Ok(received) = wait else { continue };
-        let received = received.map_err(say)?;
-        if dns_query::answers(&packet[..received], id) {
+        let received = received.map_err(message)?;
+        if dns_query::is_response(&packet[..received], id) {
             return Ok(dns_query::outcome(&packet[..received]).into());
         }
     }
@@ -122,15 +122,15 @@ async fn request_api(
     trust: Option<&ApiTrust>,
 ) -> Result<Message, Message> {
     if let Some(trust) = trust {
-        return trust.ask(endpoint, stream).await;
+        return trust.probe(endpoint, stream).await;
     }
-    let say = |error: std::io::Error| Message::new(error.to_string());
+    let message = |error: std::io::Error| Message::new(error.to_string());
     let request = format!("GET /readyz HTTP/1.0\r\nHost: {}\r\n\r\n", endpoint.host);
-    stream.write_all(request.as_bytes()).await.map_err(say)?;
+    stream.write_all(request.as_bytes()).await.map_err(message)?;
     let mut first = [0; 1];
-    match stream.read(&mut first).await.map_err(say)? {
+    match stream.read(&mut first).await.map_err(message)? {
         0 => Err("it accepted the connection and closed it without a response".into()),
-        _ => Ok("answered".into()),
+        _ => Ok("responded".into()),
     }
 }
 
@@ -141,10 +141,10 @@ async fn connect_through(
     interface: &str,
     family: Option<Family>,
 ) -> Result<TcpStream, Message> {
-    let say = |error: std::io::Error| Message::new(error.to_string());
+    let message = |error: std::io::Error| Message::new(error.to_string());
     let found = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await;
     let mut last = Message::from("the name has no address of this family");
-    for address in found.map_err(say)? {
+    for address in found.map_err(message)? {
         if family.is_some_and(|family| Family::of(&address.ip()) != family) {
             continue;
         }
@@ -152,11 +152,11 @@ async fn connect_through(
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         };
-        let socket = socket.map_err(say)?;
-        socket.bind_device(Some(interface.as_bytes())).map_err(say)?;
+        let socket = socket.map_err(message)?;
+        socket.bind_device(Some(interface.as_bytes())).map_err(message)?;
         match socket.connect(address).await {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = say(error),
+            Err(error) => last = message(error),
         }
     }
     Err(last)

@@ -167,7 +167,7 @@ impl Fake {
 }
 
 fn error(kind: ErrorKind) -> NmstateError {
-    NmstateError::new(kind, "as the test wants it".into())
+    NmstateError::new(kind, "as the test requires".into())
 }
 
 impl Network for Fake {
@@ -280,7 +280,7 @@ impl Network for Fake {
         let answered = !(is_lost || silent.contains(&self.fault) && is_new);
         let report =
             ProbeReport { probe: "gateway".into(), answered, detail: "x".into(), milliseconds: 0 };
-        requests.iter().map(|question| question.judge(vec![report.clone()])).collect()
+        requests.iter().map(|request| request.judge(vec![report.clone()])).collect()
     }
 }
 

@@ -66,7 +66,8 @@ pub enum Step {
     Leave,
 }
 
-/// Decides the next step of a handler for one policy.
+/// Decides the next step of a handler for one policy. A pure function: it has no errors and does not
+/// panic.
 ///
 /// # Guarantees
 ///
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_handler_compares_before_it_believes_its_report() {
+    fn a_restarted_handler_compares_before_it_uses_its_report() {
         let own = reported(Phase::Available, 2);
         assert_eq!(step(Some(&POLICY), &own), Step::Evaluate);
         assert_eq!(step(Some(&POLICY), &evaluated(false, own)), Step::Nothing);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again_when_other_annotations_ask_for_something_else() {
+    fn a_failure_is_retried_when_annotations_change() {
         for phase in [Phase::Failed, Phase::Aborted] {
             let own = OwnView { is_outdated: true, ..reported(phase, 2) };
             assert_eq!(step(Some(&POLICY), &own), Step::Evaluate, "{phase:?}");
@@ -219,15 +220,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_waits_says_so_after_a_while_and_once() {
+    fn a_waiting_node_reports_that_after_a_while_and_once() {
         let own = OwnView { has_enactment: true, has_waited: true, ..evaluated(true, NEW) };
         assert_eq!(step(Some(&POLICY), &own), Step::ReportPending);
-        let said = OwnView { phase: Phase::Pending, generation: Some(2), ..own };
-        assert_eq!(step(Some(&POLICY), &said), Step::Nothing);
+        let reported = OwnView { phase: Phase::Pending, generation: Some(2), ..own };
+        assert_eq!(step(Some(&POLICY), &reported), Step::Nothing);
     }
 
     #[test]
-    fn what_nobody_asks_for_any_more_is_taken_out_of_the_report() {
+    fn what_is_no_longer_requested_is_removed_from_the_report() {
         let own = evaluated(false, reported(Phase::Available, 2));
         let own = OwnView { is_stale: true, ..own };
         assert_eq!(step(Some(&POLICY), &own), Step::ReportAvailable);
@@ -239,7 +240,7 @@ mod tests {
         let own = evaluated(true, reported(Phase::Pending, 2));
         assert_eq!(step(Some(&stopped), &own), Step::ReportAborted);
         let with_slot = PolicyView { has_slot: true, ..stopped };
-        assert_eq!(step(Some(&with_slot), &own), Step::Apply, "who was let in goes on");
+        assert_eq!(step(Some(&with_slot), &own), Step::Apply, "a node with a slot continues");
     }
 
     #[test]

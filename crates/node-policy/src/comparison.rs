@@ -92,14 +92,15 @@ fn is_same_kind(wanted: &Value, has: &Value) -> bool {
 /// Leases, link-local addresses, and single addresses that move between nodes are not compared with
 /// a list of addresses.
 fn addresses_differ(wanted: &Value, has: &Map<String, Value>) -> bool {
-    let (asked, there) = (addresses(wanted), has.get("address").map(addresses).unwrap_or_default());
+    let (requested, there) =
+        (addresses(wanted), has.get("address").map(addresses).unwrap_or_default());
     let on = |key: &str| has.get(key).and_then(Value::as_bool) == Some(true);
     let is_leased = on("dhcp") || on("autoconf");
     let stays = |(ip, prefix): &&(String, u64)| {
         let is_single = *prefix == if ip.contains(':') { 128 } else { 32 };
         !is_leased && !is_single && !ip.starts_with("fe80:")
     };
-    !asked.is_subset(&there) || there.difference(&asked).any(|address| stays(&address))
+    !requested.is_subset(&there) || there.difference(&requested).any(|address| stays(&address))
 }
 
 fn addresses(list: &Value) -> BTreeSet<(String, u64)> {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_given_whole_differ_when_something_goes_or_moves() {
+    fn complete_lists_differ_when_an_item_is_removed_or_moved() {
         let servers = |list: &[&str]| json!({"dns-resolver": {"config": {"server": list}}});
         let has = servers(&["192.0.2.1", "192.0.2.2"]);
         assert!(!is_left(&servers(&["192.0.2.1", "192.0.2.2"]), &has));

@@ -23,7 +23,7 @@ pub(crate) fn misfit(desired: &NetworkState, current: &NetworkState) -> Option<S
             && mtu > has
         {
             return Some(format!(
-                "{name} wants an MTU of {mtu}, but {below} below it has {has}; raise that one in \
+                "{name} needs an MTU of {mtu}, but {below} below it has {has}; raise that one in \
                  the same policy, or lower this one"
             ));
         }
@@ -32,7 +32,7 @@ pub(crate) fn misfit(desired: &NetworkState, current: &NetworkState) -> Option<S
             .filter_map(|port| Some((port, most_of(port, current)?)))
             .find(|(_, most)| mtu > *most)?;
         Some(format!(
-            "{name} wants an MTU of {mtu}, but its port {port} can do {most} at most; lower it, \
+            "{name} needs an MTU of {mtu}, but its port {port} supports {most} at most; lower it, \
              or take another port"
         ))
     })
@@ -92,7 +92,7 @@ interfaces:
   link-aggregation: {mode: active-backup, port: [eth1]}
 ";
 
-    fn said(desired: &str) -> Option<String> {
+    fn rejected(desired: &str) -> Option<String> {
         let state = |yaml: &str| NetworkState::new_from_yaml(yaml).unwrap();
         misfit(&state(&format!("interfaces:\n{desired}")), &state(NODE))
     }
@@ -101,45 +101,45 @@ interfaces:
         "- {name: v, type: vlan, state: up, mtu: 9001, vlan: {base-iface: bond0, id: 7}}\n";
 
     #[test]
-    fn what_lies_on_another_cannot_carry_more() {
+    fn an_upper_interface_cannot_have_a_larger_mtu() {
         assert_eq!(
-            said(VLAN).unwrap(),
-            "v wants an MTU of 9001, but bond0 below it has 9000; raise that one in the same \
+            rejected(VLAN).unwrap(),
+            "v needs an MTU of 9001, but bond0 below it has 9000; raise that one in the same \
              policy, or lower this one"
         );
-        assert!(said(&VLAN.replace("9001", "9000")).is_none());
+        assert!(rejected(&VLAN.replace("9001", "9000")).is_none());
         let macvlan = "- {name: m, type: mac-vlan, state: up, mtu: 9001, mac-vlan: {base-iface: eth1, mode: bridge, promiscuous: true}}";
-        assert!(said(macvlan).unwrap().contains("eth1 below it has 1500"));
+        assert!(rejected(macvlan).unwrap().contains("eth1 below it has 1500"));
     }
 
     #[test]
     fn the_same_policy_may_raise_what_is_below() {
         let bond = "- {name: bond0, type: bond, state: up, mtu: 9100, link-aggregation: {mode: active-backup, port: [eth1]}}\n";
-        assert_eq!(said(&[VLAN, bond].concat()), None);
+        assert_eq!(rejected(&[VLAN, bond].concat()), None);
     }
 
     #[test]
-    fn a_new_bond_has_the_usual_mtu_unless_it_is_told_otherwise() {
+    fn a_new_bond_has_the_default_mtu_unless_configured() {
         let bond = "- {name: bond1, type: bond, state: up, link-aggregation: {mode: active-backup, port: [eth2]}}\n";
         let vlan = VLAN.replace("bond0", "bond1");
-        assert!(said(&[&vlan, bond].concat()).unwrap().contains("bond1 below it has 1500"));
-        assert_eq!(said(&[&vlan.replace("9001", "1500"), bond].concat()), None);
+        assert!(rejected(&[&vlan, bond].concat()).unwrap().contains("bond1 below it has 1500"));
+        assert_eq!(rejected(&[&vlan.replace("9001", "1500"), bond].concat()), None);
     }
 
     #[test]
     fn a_bond_can_carry_what_all_its_ports_can() {
         let bond = "- {name: bond0, type: bond, state: up, mtu: 9000, link-aggregation: {mode: active-backup, port: [eth1, eth2]}}\n";
         assert_eq!(
-            said(bond).unwrap(),
-            "bond0 wants an MTU of 9000, but its port eth2 can do 1500 at most; lower it, or \
+            rejected(bond).unwrap(),
+            "bond0 needs an MTU of 9000, but its port eth2 supports 1500 at most; lower it, or \
              take another port"
         );
-        assert_eq!(said(&bond.replace(", eth2", "")), None);
+        assert_eq!(rejected(&bond.replace(", eth2", "")), None);
     }
 
     #[test]
-    fn what_goes_and_what_is_not_known_is_no_misfit() {
-        assert_eq!(said(&VLAN.replace("state: up", "state: absent")), None);
-        assert_eq!(said(&VLAN.replace("bond0", "captured0")), None);
+    fn removed_and_unknown_interfaces_are_not_reported() {
+        assert_eq!(rejected(&VLAN.replace("state: up", "state: absent")), None);
+        assert_eq!(rejected(&VLAN.replace("bond0", "captured0")), None);
     }
 }

@@ -133,8 +133,8 @@ mod tests {
             assert_eq!(letters, row, "{phase:?}");
             for condition in &conditions {
                 assert_eq!(condition.reason.as_deref().unwrap_or_default(), reason);
-                let said = condition.message.is_some();
-                assert_eq!(said, condition.status == ConditionStatus::True, "{phase:?}");
+                let has_message = condition.message.is_some();
+                assert_eq!(has_message, condition.status == ConditionStatus::True, "{phase:?}");
             }
         }
     }

@@ -207,10 +207,10 @@ pub fn decide(
 fn refusals(all: &[(String, String)]) -> String {
     let short = |why: &str| why.strip_prefix("nothing was changed: ").unwrap_or(why).to_owned();
     let first = all.iter().take(MOST_REFUSALS);
-    let told: Vec<String> = first.map(|(node, why)| format!("{node}: {}", short(why))).collect();
+    let reasons: Vec<String> = first.map(|(node, why)| format!("{node}: {}", short(why))).collect();
     match all.len().saturating_sub(MOST_REFUSALS) {
-        0 => told.join("; "),
-        more => format!("{}; and {more} more nodes", told.join("; ")),
+        0 => reasons.join("; "),
+        more => format!("{}; and {more} more nodes", reasons.join("; ")),
     }
 }
 
@@ -329,7 +329,7 @@ mod tests {
             enactment: Some("uid".into()),
             phase,
             generation: Some(3),
-            said: None,
+            reported_at: None,
             used: None,
             is_free: true,
             refusal: None,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
+    fn a_stopped_generation_continues_when_annotations_change() {
         let mut held = facts(None);
         let nodes = policy_nodes([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
         let stopped = decide(&held, &nodes, None, now(), false).status;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_about_another_generation_say_nothing_about_this_one() {
+    fn reports_about_another_generation_do_not_count_for_this_one() {
         let facts = facts(None);
         for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
             let older = NodeView { generation: Some(2), ..node(phase) };
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_and_limits_that_make_no_sense_are_told() {
+    fn overlaps_and_invalid_limits_are_reported() {
         let mut facts = facts(None);
         facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
         let nodes = policy_nodes([("a", node(Phase::Available))]);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_roll_out_that_an_earlier_version_began_goes_on() {
+    fn a_rollout_of_an_earlier_version_continues() {
         let mut facts = facts(None);
         let earlier = PolicyStatus { observed_generation: Some(3), ..PolicyStatus::default() };
         facts.policy.status = Some(earlier);

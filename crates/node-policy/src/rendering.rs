@@ -276,7 +276,7 @@ desiredState:
     }
 
     #[test]
-    fn a_capture_that_finds_nothing_says_so() {
+    fn a_capture_without_a_result_is_reported() {
         let spec = spec(
             r#"
 capture: {nobody: 'interfaces.name=="eth9"'}
@@ -297,7 +297,7 @@ desiredState:
     }
 
     #[test]
-    fn what_nmstate_does_not_know_is_refused_by_its_name() {
+    fn fields_that_nmstate_does_not_support_are_rejected_by_name() {
         for (interface, word) in [
             ("{name: eth1, type: ethernet, state: sideways}", "sideways"),
             ("{name: eth1, type: ethernet, state: up, mtuu: 1500}", "mtuu"),

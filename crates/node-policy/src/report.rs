@@ -190,7 +190,7 @@ routes:
     }
 
     #[test]
-    fn a_report_that_is_too_large_loses_its_largest_parts_and_says_which() {
+    fn a_report_that_is_too_large_loses_its_largest_parts_and_lists_them() {
         let routes = |count: usize| {
             let route = |number| json!({"destination": format!("10.{number}.0.0/16"), "next-hop-interface": "eth1"});
             (0..count).map(route).collect::<Vec<Value>>()
@@ -247,7 +247,7 @@ routes:
         let interfaces: Vec<Value> = (0..1500).map(vlan).collect();
         let routes: Vec<Value> = (0..1500).map(route).collect();
         let report = json!({"interfaces": interfaces, "routes": {"running": routes}});
-        assert!(bounds::size(&report) > bounds::REPORT_LIMIT, "otherwise this test says nothing");
+        assert!(bounds::size(&report) > bounds::REPORT_LIMIT, "otherwise this test is void");
         let bounded = bounded(serde_json::from_value(report).unwrap());
         assert_eq!((bounded.is_compact, bounded.left_out.len()), (true, 0));
         assert!(bounds::size(&bounded.document) <= bounds::REPORT_LIMIT);

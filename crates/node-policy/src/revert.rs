@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_comes_back_when_a_policy_that_disabled_it_is_reverted() {
+    fn an_address_is_restored_when_a_policy_that_disabled_it_is_reverted() {
         let before = state(
             "interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}}]",
         );

@@ -57,7 +57,8 @@ pub struct NodeView {
     /// Its last report about this policy, and about which generation.
     pub phase: Phase,
     pub generation: Option<i64>,
-    pub said: Option<Timestamp>,
+    /// When it reported last.
+    pub reported_at: Option<Timestamp>,
     /// The time in the slot that it used last. Older handlers do not report it.
     pub used: Option<Timestamp>,
     /// Whether the policies before this one have finished on it.
@@ -262,11 +263,11 @@ impl RolloutInput<'_> {
     /// Whether the holder has not reported for too long, by the coordinator's clock.
     fn is_silent(&self, slot: &Slot) -> bool {
         let view = self.nodes.get(&slot.node).or_else(|| self.leaving.get(&slot.node));
-        let said = view.and_then(|view| view.said?.checked_add(SLOT_LIFE).ok());
-        // A clock that is ahead must not make a node look alive forever.
+        let silent_at = view.and_then(|view| view.reported_at?.checked_add(SLOT_LIFE).ok());
+        // A clock that is ahead must not count as a recent report forever.
         let latest = self.now.saturating_add(SLOT_LIFE).unwrap_or(Timestamp::MAX);
-        let said = said.filter(|said| *said <= latest);
-        slot.expires <= self.now && said.is_none_or(|said| said <= self.now)
+        let silent_at = silent_at.filter(|silent_at| *silent_at <= latest);
+        slot.expires <= self.now && silent_at.is_none_or(|silent_at| silent_at <= self.now)
     }
 
     fn is_lost(&self, node: &str) -> bool {

@@ -12,7 +12,7 @@ fn node(phase: Phase) -> NodeView {
         enactment: Some("uid".into()),
         phase,
         generation: Some(2),
-        said: Some(at(NOW)),
+        reported_at: Some(at(NOW)),
         used: None,
         is_free: true,
         refusal: None,
@@ -122,7 +122,7 @@ fn nodes_that_left_the_cluster_hold_nothing() {
 
 #[test]
 fn a_silent_holder_keeps_its_slot_and_is_named() {
-    let silent = |phase| NodeView { said: Some(at(NOW - 10_000)), ..node(phase) };
+    let silent = |phase| NodeView { reported_at: Some(at(NOW - 10_000)), ..node(phase) };
     for phase in [Phase::Unknown, Phase::Pending, Phase::Progressing, Phase::Retrying] {
         let nodes = nodes(&[("a", silent(phase)), ("b", node(Phase::Pending))]);
         let rollout = input(&nodes, &[slot("a", 2, NOW - 1)], 1).decide();
@@ -159,7 +159,7 @@ fn a_node_that_used_its_slot_gets_one_that_differs() {
 }
 
 #[test]
-fn a_report_that_was_made_anew_cannot_use_the_slot_of_the_former_one() {
+fn a_recreated_report_cannot_use_the_slot_of_the_former_one() {
     let new = NodeView { enactment: Some("other".into()), ..node(Phase::Unknown) };
     let nodes = nodes(&[("a", node(Phase::Pending)), ("b", new)]);
     let rollout = input(&nodes, &[slot("b", 2, NOW + 60)], 1).decide();
@@ -193,15 +193,18 @@ fn nodes_that_an_earlier_generation_changes_count_while_a_canary_goes_first() {
 
 #[test]
 fn a_node_that_vanished_while_it_was_changed_stops_the_rest() {
-    let lost =
-        NodeView { is_ready: false, said: Some(at(NOW - 10_000)), ..node(Phase::Progressing) };
+    let lost = NodeView {
+        is_ready: false,
+        reported_at: Some(at(NOW - 10_000)),
+        ..node(Phase::Progressing)
+    };
     let nodes = nodes(&[("a", lost), ("b", node(Phase::Pending))]);
     let rollout = input(&nodes, &[slot("a", 2, NOW - 1)], 1).decide();
     assert!(rollout.is_aborted, "{rollout:?}");
 }
 
 #[test]
-fn an_edit_goes_first_to_nodes_that_are_being_changed() {
+fn an_edit_is_applied_first_to_nodes_that_are_being_changed() {
     let old = |phase| NodeView { generation: Some(1), ..node(phase) };
     let nodes = nodes(&[
         ("a", old(Phase::Pending)),
@@ -233,7 +236,7 @@ fn a_node_that_has_not_taken_note_of_the_generation_gets_no_slot() {
 }
 
 #[test]
-fn one_canary_goes_alone_and_the_others_follow() {
+fn one_canary_is_changed_alone_and_the_others_follow() {
     let canary = Canary::Count(1.try_into().unwrap());
     let fresh = nodes(&[("a", node(Phase::Unknown)), ("b", node(Phase::Unknown))]);
     let mut first = input(&fresh, &[], 2);
@@ -271,7 +274,7 @@ fn named_canaries_go_first_and_one_that_is_missing_is_waited_for() {
 }
 
 #[test]
-fn the_limit_is_never_exceeded_whatever_the_nodes_say() {
+fn the_limit_is_never_exceeded_whatever_the_nodes_report() {
     let phases = [
         Phase::Unknown,
         Phase::Pending,

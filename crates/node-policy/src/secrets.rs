@@ -68,11 +68,11 @@ mod tests {
             {"name": "ipsec", "libreswan": {"psk": 12345}},
             {"name": "macsec", "macsec": {"mka-cak": "50b71a8ef0bd5751ea76de6d6c98c03a"}},
         ]}));
-        let said = found.hide(
+        let text = found.hide(
             "desire 'hunter2', current 'hunter22'; 12345; 50b71a8ef0bd5751ea76de6d6c98c03a of me"
                 .to_owned(),
         );
-        assert_eq!(said, "desire '<hidden>', current '<hidden>'; <hidden>; <hidden> of me");
+        assert_eq!(text, "desire '<hidden>', current '<hidden>'; <hidden>; <hidden> of me");
         assert_eq!(format!("{found:?}"), "Secrets(4)");
     }
 

@@ -262,9 +262,9 @@ mod tests {
             let letters: String =
                 conditions.iter().map(|it| format!("{:?}", it.status).remove(0)).collect();
             assert_eq!(letters, row, "{state:?}");
-            let said: Vec<&str> =
+            let found: Vec<&str> =
                 conditions.iter().map(|it| it.reason.as_deref().unwrap_or_default()).collect();
-            assert_eq!(said, reasons, "{state:?}");
+            assert_eq!(found, reasons, "{state:?}");
         }
     }
 }

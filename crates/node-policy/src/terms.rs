@@ -8,7 +8,7 @@ use nmstate_api::annotations::{Persistence, PolicyOptions, Probes};
 /// The options in the annotations that an attempt depends on, as readable text.
 pub fn terms(options: &PolicyOptions) -> String {
     let probes = match &options.probes {
-        Probes::WhatAnsweredBefore => "what answered before".to_owned(),
+        Probes::SucceededBefore => "what answered before".to_owned(),
         Probes::These(these) => {
             these.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(",")
         }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_about_the_probes_that_were_asked() {
+    fn a_failure_counts_for_the_selected_probes() {
         let tried = terms(&options(&[(PROBES, "dns,api-server")]));
         assert_eq!(tried, "probes: api-server,dns; memory-only: false");
         assert!(!are_others(Some(&tried), &options(&[(PROBES, "api-server, dns")])));
@@ -64,11 +64,14 @@ mod tests {
         {
             assert!(are_others(Some(&tried), &options(others)), "{others:?}");
         }
-        assert!(!are_others(None, &options(&[(PROBES, "dns")])), "an older report says nothing");
+        assert!(
+            !are_others(None, &options(&[(PROBES, "dns")])),
+            "an older report does not contain it"
+        );
     }
 
     #[test]
-    fn a_failure_says_nothing_about_a_longer_timeout_or_a_later_request() {
+    fn a_failure_does_not_count_for_a_longer_timeout_or_a_later_request() {
         let tried = terms(&options(&[]));
         assert!(are_others(Some(&tried), &options(&[(PROBE_TIMEOUT, "300")])));
         let first = options(&[(RETRY, "1")]);
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_nothing_about_other_values_of_the_node() {
+    fn a_failure_does_not_count_for_other_values_of_the_node() {
         let with = |text: &str| {
             let options = options(&[(NODE_VALUES, "addresses")]);
             options.with_values(Some(NodeValues::parse(text).unwrap()))
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_concern_an_attempt_makes_no_new_one() {
+    fn unrelated_annotations_cause_no_retry() {
         let tried = terms(&options(&[]));
         let same = options(&[(DRIFT, "enforce"), (CANARY, "1"), (REVERT_ON_DELETE, "true")]);
         assert!(!are_others(Some(&tried), &same));

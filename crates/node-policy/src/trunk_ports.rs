@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_say_nothing_let_all_vlans_through() {
+    fn ports_without_vlan_settings_pass_all_vlans() {
         let made = filled(bridge("up", &json!([{"name": "eth1"}, {"name": "eth2"}])));
         for port in 0..2 {
             let vlan = &made["interfaces"][0]["bridge"]["port"][port]["vlan"];
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn each_port_of_each_bridge_is_looked_at_by_itself() {
+    fn each_port_of_each_bridge_is_checked_by_itself() {
         let one = &bridge("up", &json!([{"name": "eth1"}, {"name": "eth2", "vlan": {}}]))["interfaces"]
             [0];
         let other = &bridge("absent", &json!([{"name": "eth3"}]))["interfaces"][0];
@@ -63,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_stays() {
-        let said = [
+    fn what_is_specified_stays() {
+        let cases = [
             bridge("up", &json!([{"name": "eth1", "vlan": {"mode": "access", "tag": 4}}])),
             bridge("up", &json!([{"name": "eth1", "vlan": {}}])),
             bridge("up", &json!([])),
@@ -79,7 +79,7 @@ mod tests {
             json!({"interfaces": "not a list"}),
             json!({}),
         ];
-        for desired in said {
+        for desired in cases {
             assert_eq!(filled(desired.clone()), desired);
         }
     }

@@ -72,11 +72,11 @@ pub enum Attempt {
 fn words(cause: Cause, outage: Outage) -> &'static str {
     match cause {
         Cause::Apply => "NetworkManager could not make the change",
-        Cause::Verification => "the network did not become what the policy wants",
+        Cause::Verification => "after the change, the network was not as the policy requires",
         Cause::Facts | Cause::Probes => match outage {
             Outage::No => "the node was cut off by the change",
-            Outage::Possible => "the API server did not answer after the change",
-            Outage::Certain => "the API server does not answer, with or without the change",
+            Outage::Possible => "the API server did not respond after the change",
+            Outage::Certain => "the API server does not respond, with or without the change",
         },
         Cause::Expired => "the change was not confirmed in time",
         Cause::Persist => "the change could not be saved to disk",
@@ -139,7 +139,7 @@ impl Attempt {
     fn verdict(&self, number: u32, can_change: bool) -> Verdict {
         let Some(kind) = self.failure_kind() else {
             let message = match self {
-                Self::NothingDiffers => "the node is as the policy wants it; nothing was changed",
+                Self::NothingDiffers => "the node is as the policy requires; nothing was changed",
                 _ => "successfully reconciled",
             };
             let message = message.to_owned();
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     fn rolled_back(cause: Cause, recovery: Recovery) -> Attempt {
-        let why = "as the test wants it".into();
+        let why = "as the test requires".into();
         Attempt::RolledBack { cause, probe: None, outage: Outage::No, why, recovery }
     }
 
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revert_is_repeated_although_the_node_did_not_answer_after_it() {
+    fn a_revert_is_repeated_although_the_node_did_not_respond_after_it() {
         let attempt = rolled_back(Cause::Probes, Recovery::Works);
         assert_eq!(attempt.judge(1).again_after, None);
         assert_eq!(attempt.judge_revert(1).again_after, Some(FIRST_WAIT));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_of_the_api_server_is_not_blamed_on_the_change_at_once() {
+    fn an_outage_of_the_api_server_is_not_attributed_to_the_change_at_once() {
         let attempt = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::ApiServer),
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_became_of_the_node_however_long_the_reason_is() {
+    fn a_message_states_the_result_however_long_the_reason_is() {
         let attempt = Attempt::RolledBack {
             cause: Cause::Probes,
             probe: Some(ProbeKind::ApiServer),

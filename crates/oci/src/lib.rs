@@ -21,6 +21,7 @@ mod manifest;
 mod media_type;
 mod platform;
 mod reference;
+pub mod simple_signing;
 
 pub use digest::{Digest, DigestError, Hasher};
 pub use hashing_writer::HashingWriter;

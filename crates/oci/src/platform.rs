@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_without_variant_is_content_with_any() {
+    fn a_platform_without_variant_matches_any_variant() {
         let v8: Platform = "linux/arm64/v8".parse().unwrap();
         assert!(Platform::new("linux", "arm64").accepts(&v8));
         assert!(!v8.accepts(&Platform::new("linux", "arm64")));

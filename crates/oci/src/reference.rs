@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_references_say_which_part_is_bad() {
+    fn errors_of_references_name_the_invalid_part() {
         let long = format!("quay.io/{}", "a".repeat(250));
         for (text, expected) in [
             ("", "empty"),

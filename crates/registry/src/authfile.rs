@@ -58,7 +58,7 @@ pub(crate) enum Entry<'a> {
         key: &'a str,
         secret: Secret,
     },
-    /// Ask this helper about this server.
+    /// Credentials from this helper, for this server.
     Helper {
         name: &'a str,
         server: String,

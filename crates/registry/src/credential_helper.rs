@@ -24,7 +24,7 @@ struct Reply {
     secret: String,
 }
 
-/// Asks the helper `name` for `server`. `None` when it has nothing for it.
+/// Requests the credentials for `server` from the helper `name`. `None` when it has nothing for it.
 /// `file` is the one that names the helper; `path` is where programs are.
 pub(crate) async fn get(
     file: &Path,

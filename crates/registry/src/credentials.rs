@@ -54,17 +54,17 @@ pub(crate) struct Credentials {
     /// The registries.conf that names helpers.
     named_in: Arc<Path>,
     read: Mutex<HashMap<PathBuf, Read>>,
-    helped: Mutex<HashMap<(String, String), Helped>>,
+    helped: Mutex<HashMap<(String, String), HelperResult>>,
 }
 
 #[derive(Debug)]
 struct Read {
-    stamp: Stamp,
+    stamp: FileVersion,
     file: Arc<AuthFile>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     modified: Option<SystemTime>,
     length: u64,
     /// Tools replace the file; a second change within one tick of a coarse clock shows here.
@@ -72,7 +72,7 @@ struct Stamp {
 }
 
 #[derive(Debug)]
-struct Helped {
+struct HelperResult {
     since: Instant,
     secret: Option<Secret>,
 }
@@ -193,9 +193,11 @@ impl Credentials {
     fn file(&self, path: &Path) -> Result<Option<Arc<AuthFile>>, AuthFileError> {
         let failed = |source| AuthFileError::Read { path: path.into(), source };
         let stamp = match std::fs::metadata(path) {
-            Ok(about) => {
-                Stamp { modified: about.modified().ok(), length: about.len(), inode: about.ino() }
-            }
+            Ok(about) => FileVersion {
+                modified: about.modified().ok(),
+                length: about.len(),
+                inode: about.ino(),
+            },
             Err(error) if self.may_be_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
@@ -229,7 +231,7 @@ impl Credentials {
         }
         let secret =
             credential_helper::get(file, name, &key.1, self.helper_path.as_deref()).await?;
-        let helped = Helped { since: Instant::now(), secret: secret.clone() };
+        let helped = HelperResult { since: Instant::now(), secret: secret.clone() };
         lock(&self.helped).insert(key, helped);
         Ok(secret)
     }

@@ -11,7 +11,7 @@ use crate::client::{Blob, Client};
 use crate::error::Error;
 use crate::location::Location;
 use crate::registries_conf::RequestKind;
-use crate::session::{Call, Spot};
+use crate::session::{Call, HostRepository};
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
 use crate::transport::{Protocol, Response};
@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-fn call(method: Method, spot: &Spot, digest: &Digest) -> Call {
+fn call(method: Method, spot: &HostRepository, digest: &Digest) -> Call {
     let repository = &spot.at.repository;
     Call::new(method, format!("{repository}/blobs/{digest}"), Scope::pull(repository))
 }
@@ -185,7 +185,7 @@ impl BlobStream {
         open.ok_or_else(|| Error::Absent { place: format!("{}@{}", self.from, self.blob.digest) })
     }
 
-    async fn open_at(&self, spot: Spot) -> Result<Option<Open>, Error> {
+    async fn open_at(&self, spot: HostRepository) -> Result<Option<Open>, Error> {
         let place = spot.host.throttle.enter(Lane::Transfer).await;
         let mut call = call(Method::GET, &spot, &self.blob.digest);
         call.protocol = Protocol::Http1;

@@ -45,7 +45,7 @@ pub(crate) enum Scheme {
 
 /// The authorization for the registry, where it came from, and until when it is good.
 #[derive(Debug, Clone)]
-pub(crate) struct Pass {
+pub(crate) struct Authorization {
     pub(crate) header: HeaderValue,
     pub(crate) provenance: Provenance,
     pub(crate) until: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct Pass {
 
 /// Locked while a pass is being fetched, so that many requests that need the
 /// same one wait for a single response.
-pub(crate) type Slot = tokio::sync::Mutex<Option<Pass>>;
+pub(crate) type Slot = tokio::sync::Mutex<Option<Authorization>>;
 
 /// The few scopes one repository is used with.
 type Slots = Vec<(Scope, Arc<Slot>)>;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Location;
-use crate::session::{Call, Spot};
+use crate::session::{Call, HostRepository};
 use crate::token::Scope;
 use crate::transport::Response;
 
@@ -65,7 +65,10 @@ impl Client {
         session.retry.run(&session.transport.counters, list).await
     }
 
-    async fn repositories_at(&self, spot: &Spot) -> Result<Option<Vec<Repository>>, Error> {
+    async fn repositories_at(
+        &self,
+        spot: &HostRepository,
+    ) -> Result<Option<Vec<Repository>>, Error> {
         let mut found = Vec::new();
         let mut next = Some(format!("_catalog?n={PAGE}"));
         for _ in 0..MAX_CATALOG_PAGES {
@@ -97,7 +100,11 @@ impl Client {
         Ok(Some(found))
     }
 
-    async fn tags_at(&self, spot: Spot, pages: NonZeroUsize) -> Result<Option<Tags>, Error> {
+    async fn tags_at(
+        &self,
+        spot: HostRepository,
+        pages: NonZeroUsize,
+    ) -> Result<Option<Tags>, Error> {
         let mut found = Tags::default();
         let mut next = Some(format!("{}/tags/list?n={PAGE}", spot.at.repository));
         for _ in 0..pages.get() {
@@ -137,7 +144,7 @@ impl Client {
 
     async fn referrers_at(
         &self,
-        spot: Spot,
+        spot: HostRepository,
         digest: &Digest,
     ) -> Result<Option<Vec<Descriptor>>, Error> {
         if spot.host.lacks_referrers() {
@@ -189,7 +196,7 @@ impl Client {
 }
 
 /// The path, below `/v2/`, of the next page. A link to another host is not followed.
-fn next_page(spot: &Spot, response: &Response) -> Option<String> {
+fn next_page(spot: &HostRepository, response: &Response) -> Option<String> {
     let link = response.headers(LINK.as_str()).find_map(next_link)?;
     let url = response.url().join(link).ok().filter(|url| spot.host.owns(url))?;
     let path = url.path().strip_prefix("/v2/")?;

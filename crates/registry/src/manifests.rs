@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::location::Location;
 use crate::registries_conf::RequestKind;
-use crate::session::{Call, Spot};
+use crate::session::{Call, HostRepository};
 use crate::token::Scope;
 use crate::transport::{Refusal, Response};
 
@@ -50,7 +50,11 @@ impl Client {
     }
 
     /// `Some(None)`: it exists, but the registry did not send its digest.
-    async fn head_at(&self, spot: Spot, pointer: &Pointer) -> Result<Option<Option<Found>>, Error> {
+    async fn head_at(
+        &self,
+        spot: HostRepository,
+        pointer: &Pointer,
+    ) -> Result<Option<Option<Found>>, Error> {
         let call = get(Method::HEAD, &spot.at.repository, pointer);
         let response = self.session().send_small(&spot, &call).await?;
         match response.status() {
@@ -95,7 +99,7 @@ impl Client {
 
     async fn manifest_at(
         &self,
-        spot: Spot,
+        spot: HostRepository,
         pointer: &Pointer,
     ) -> Result<Option<RawManifest>, Error> {
         let call = get(Method::GET, &spot.at.repository, pointer);
@@ -127,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Puts a manifest under the tag or digest of `to`. All it points at must
+    /// Pushes a manifest under the tag or digest of `to`. All it points at must
     /// be there already; a registry that insists on it for lists responds with
     /// [`Error::SparseList`].
     pub async fn put_manifest(

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quiet_times_are_not_made_up_for() {
+    async fn idle_time_is_not_compensated() {
         let limiter = RateLimiter::new(per_second(1000));
         limiter.pass(1).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;

@@ -78,11 +78,11 @@ struct Rule {
 struct Mirror {
     location: String,
     insecure: bool,
-    serves: Serves,
+    serves: MirrorScope,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serves {
+enum MirrorScope {
     All,
     Digests,
     Tags,
@@ -272,7 +272,7 @@ impl RegistriesConf {
     }
 }
 
-impl Serves {
+impl MirrorScope {
     fn includes(self, kind: RequestKind) -> bool {
         match (self, kind) {
             (Self::All, _) | (_, RequestKind::Content) => true,
@@ -318,10 +318,10 @@ impl Mirror {
             return Err(format!("{location:?} has a scheme; write host[:port][/path]"));
         }
         let serves = match table.pull_from_mirror.as_str() {
-            "" if by_digest_only => Serves::Digests,
-            "" | "all" => Serves::All,
-            "digest-only" => Serves::Digests,
-            "tag-only" => Serves::Tags,
+            "" if by_digest_only => MirrorScope::Digests,
+            "" | "all" => MirrorScope::All,
+            "digest-only" => MirrorScope::Digests,
+            "tag-only" => MirrorScope::Tags,
             other => {
                 return Err(format!(
                     "pull-from-mirror is {other:?}; it may be all, digest-only or tag-only"

@@ -15,7 +15,7 @@ use crate::authfile::Secret;
 use crate::challenge::Challenge;
 use crate::credentials::{Credentials, Found};
 use crate::error::{Error, Fault, RequestLine};
-use crate::host::{Host, Pass, Scheme};
+use crate::host::{Authorization, Host, Scheme};
 use crate::location::Location;
 use crate::registries_conf::{PullSource, RegistriesConf, RequestKind};
 use crate::retry::Retry;
@@ -50,9 +50,9 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A repository where it really is, at a registry we know.
+/// A repository at the host that serves it, after mirrors were resolved.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot {
+pub(crate) struct HostRepository {
     pub(crate) host: Arc<Host>,
     pub(crate) at: Location,
 }
@@ -77,7 +77,11 @@ impl Call {
 
 impl Session {
     /// Where to go for `at`, in the order to try.
-    pub(crate) fn spots(&self, at: &Location, kind: RequestKind) -> Result<Vec<Spot>, Error> {
+    pub(crate) fn spots(
+        &self,
+        at: &Location,
+        kind: RequestKind,
+    ) -> Result<Vec<HostRepository>, Error> {
         let places = match self.side {
             Side::Source => self.conf.sources(at, kind)?,
             Side::Destination => vec![self.conf.destination(at)?],
@@ -86,28 +90,28 @@ impl Session {
     }
 
     /// Where `at` is written, whatever the side.
-    pub(crate) fn target(&self, at: &Location) -> Result<Spot, Error> {
+    pub(crate) fn target(&self, at: &Location) -> Result<HostRepository, Error> {
         Ok(self.spot(self.conf.destination(at)?))
     }
 
-    fn spot(&self, place: PullSource) -> Spot {
+    fn spot(&self, place: PullSource) -> HostRepository {
         let verify = if self.tls_verify && !place.insecure { Verify::Yes } else { Verify::No };
         let name = place.at.registry.clone();
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let host = hosts
             .entry((name.clone(), verify))
             .or_insert_with(|| Arc::new(Host::new(name, verify, self.per_host)));
-        Spot { host: Arc::clone(host), at: place.at }
+        HostRepository { host: Arc::clone(host), at: place.at }
     }
 
-    /// Asks each place for `at` in turn, and all of them again as the retry
+    /// Requests `at` from each location in turn, and from all of them again as the retry
     /// policy has it. `Ok(None)` is the word of the registry itself; a mirror
     /// that lacks something proves nothing about the next.
     pub(crate) async fn everywhere<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         at: &Location,
         kind: RequestKind,
-        attempt: impl Fn(Spot) -> F,
+        attempt: impl Fn(HostRepository) -> F,
     ) -> Result<Option<T>, Error> {
         self.retry.run(&self.transport.counters, || self.once(at, kind, &attempt)).await
     }
@@ -117,7 +121,7 @@ impl Session {
         &self,
         at: &Location,
         kind: RequestKind,
-        attempt: impl Fn(Spot) -> F,
+        attempt: impl Fn(HostRepository) -> F,
     ) -> Result<Option<T>, Error> {
         let mut spots = self.spots(at, kind)?;
         let Some(own) = spots.pop() else { return Ok(None) };
@@ -142,7 +146,7 @@ impl Session {
     pub(crate) async fn attached<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         at: &Location,
-        attempt: impl Fn(Spot) -> F,
+        attempt: impl Fn(HostRepository) -> F,
     ) -> Result<Option<T>, Error> {
         let once = || async {
             let mut spots = self.spots(at, RequestKind::Content)?;
@@ -176,12 +180,12 @@ impl Session {
         self.retry.run(&self.transport.counters, once).await
     }
 
-    /// Asks mirrors in turn. The error is what came of each.
+    /// Sends the request to each mirror in turn. The error has the result of each.
     async fn mirrors<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         of: &Location,
-        mirrors: Vec<Spot>,
-        attempt: impl Fn(Spot) -> F,
+        mirrors: Vec<HostRepository>,
+        attempt: impl Fn(HostRepository) -> F,
     ) -> Result<T, Vec<Error>> {
         let mut tried = Vec::new();
         for mirror in mirrors {
@@ -210,7 +214,7 @@ impl Session {
     /// what a retry may repair, which are errors.
     pub(crate) async fn send(
         &self,
-        spot: &Spot,
+        spot: &HostRepository,
         permit: &Permit,
         call: &Call,
     ) -> Result<Response, Error> {
@@ -229,7 +233,11 @@ impl Session {
     }
 
     /// [`Session::send`] with a place in the queue of small requests.
-    pub(crate) async fn send_small(&self, spot: &Spot, call: &Call) -> Result<Response, Error> {
+    pub(crate) async fn send_small(
+        &self,
+        spot: &HostRepository,
+        call: &Call,
+    ) -> Result<Response, Error> {
         let permit = spot.host.throttle.enter(Lane::Small).await;
         self.send(spot, &permit, call).await
     }
@@ -239,7 +247,7 @@ impl Session {
     /// may expire while its request is in a long queue.
     pub(crate) async fn authorised<F: Future<Output = Result<Response, Error>>>(
         &self,
-        spot: &Spot,
+        spot: &HostRepository,
         permit: &Permit,
         scope: &Scope,
         attempt: impl Fn(Option<HeaderValue>) -> F,
@@ -272,9 +280,9 @@ impl Session {
     /// Tells the throttle how it went, and turns refusals into errors.
     async fn settle(
         &self,
-        spot: &Spot,
+        spot: &HostRepository,
         permit: &Permit,
-        pass: Option<Pass>,
+        pass: Option<Authorization>,
         response: Response,
     ) -> Result<Response, Error> {
         match response.status().as_u16() {
@@ -302,7 +310,7 @@ impl Session {
 
     /// Determines once which authentication a registry requires, if there are credentials for it.
     /// Without credentials no request is sent: the response to the first request contains it.
-    async fn introduce(&self, spot: &Spot) -> Result<(), Error> {
+    async fn introduce(&self, spot: &HostRepository) -> Result<(), Error> {
         let introduce = || async {
             if self.credentials.find(&spot.at).await?.secret.is_none() {
                 return Ok(());
@@ -320,7 +328,7 @@ impl Session {
     }
 
     /// The response of a registry to a request without credentials.
-    pub(crate) async fn greet(&self, spot: &Spot) -> Result<Response, Error> {
+    pub(crate) async fn greet(&self, spot: &HostRepository) -> Result<Response, Error> {
         let hello = |url| Outgoing {
             method: Method::GET,
             url,
@@ -336,10 +344,10 @@ impl Session {
     /// What to show for `scope`; never `refused`, unless there is nothing else.
     async fn pass(
         &self,
-        spot: &Spot,
+        spot: &HostRepository,
         scope: &Scope,
         refused: Option<&HeaderValue>,
-    ) -> Result<Option<Pass>, Error> {
+    ) -> Result<Option<Authorization>, Error> {
         let Some(challenge) = spot.host.challenge() else { return Ok(None) };
         let slot = spot.host.slot(scope);
         let mut held = slot.lock().await;
@@ -367,13 +375,13 @@ impl Session {
             }
         };
         let until = Instant::now() + use_for;
-        *held = header.map(|header| Pass { header, provenance, until });
+        *held = header.map(|header| Authorization { header, provenance, until });
         Ok(held.clone())
     }
 
     /// Credentials and tokens travel encrypted, unless the registry itself
     /// does not know how to.
-    fn check_realm(&self, spot: &Spot, realm: &Url) -> Result<(), Error> {
+    fn check_realm(&self, spot: &HostRepository, realm: &Url) -> Result<(), Error> {
         if realm.scheme() == "https" || spot.host.scheme() == Some(Scheme::Http) {
             return Ok(());
         }
@@ -433,7 +441,7 @@ impl Session {
 
 /// Whether something fresh may be let in. Some registries respond with 403 to a
 /// password that has expired; from others it means that none will do.
-fn is_stale(response: &Response, spot: &Spot, shown: bool) -> bool {
+fn is_stale(response: &Response, spot: &HostRepository, shown: bool) -> bool {
     match response.status() {
         StatusCode::UNAUTHORIZED => true,
         StatusCode::FORBIDDEN => shown && spot.host.challenge() == Some(Challenge::Basic),

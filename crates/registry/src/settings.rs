@@ -17,7 +17,7 @@ use crate::upload_log::UploadLog;
 pub struct Settings {
     pub environment: Environment,
     pub side: Side,
-    /// `false`: certificates are not checked, and plain HTTP is spoken to a
+    /// `false`: certificates are not checked, and plain HTTP is used for a
     /// registry that does not respond with TLS.
     pub tls_verify: bool,
     pub credentials: CredentialSource,

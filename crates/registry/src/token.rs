@@ -43,7 +43,7 @@ pub(crate) enum Access {
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) header: HeaderValue,
-    /// How long to use it: less than it lives.
+    /// How long to use it: less than its lifetime.
     pub(crate) use_for: Duration,
 }
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_in_all_their_forms() {
+    fn responses_are_read_in_all_their_forms() {
         for (reply, header, seconds) in [
             (r#"{"token":"t"}"#, "Bearer t", 48),
             (r#"{"access_token":"a","expires_in":300}"#, "Bearer a", 270),

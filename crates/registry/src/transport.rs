@@ -112,16 +112,16 @@ impl Transport {
                 body: None,
                 ..outgoing
             });
-            let answer = self.send(outgoing, patience).await?;
-            let target = answer.redirect()?;
-            let (Some(mut next), Some(target)) = (next, target) else { return Ok(answer) };
+            let response = self.send(outgoing, patience).await?;
+            let target = response.redirect()?;
+            let (Some(mut next), Some(target)) = (next, target) else { return Ok(response) };
             if next.url.scheme() == "https"
                 && target.scheme() == "http"
                 && next.verify == Verify::Yes
             {
                 let what = "the registry redirects from https to http, which is not followed";
                 return Err(Error::Protocol {
-                    request_line: answer.request_line,
+                    request_line: response.request_line,
                     what: what.into(),
                 });
             }
@@ -229,7 +229,7 @@ impl Transport {
         }
     }
 
-    /// Says after a moment that a host which has not responded yet keeps us waiting. Never ends.
+    /// Logs after a moment that a host has not responded yet. Never ends.
     async fn announce_wait(&self, url: &Url, host: &str) {
         if !self.contacts.has_responded(host) {
             tokio::time::sleep(ANNOUNCED_AFTER).await;

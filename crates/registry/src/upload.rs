@@ -24,7 +24,7 @@ use url::form_urlencoded::Serializer;
 use crate::client::{Blob, Client};
 use crate::error::{BodyError, Error, RequestLine, Wait};
 use crate::location::Location;
-use crate::session::{Call, Session, Spot};
+use crate::session::{Call, HostRepository, Session};
 use crate::settings::Timeouts;
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
@@ -45,7 +45,7 @@ enum Opened {
 }
 
 impl Client {
-    /// Brings a blob into a repository: mounted from `mount_from` where the
+    /// Transfers a blob into a repository: mounted from `mount_from` where the
     /// registry can, else sent. `body` is called for the content, and again
     /// for each further attempt; it must give exactly the blob's bytes. The
     /// registry checks the digest.
@@ -110,7 +110,7 @@ const WORTH_CONTINUING: u64 = 1 << 20;
 /// A blob that is being uploaded to a repository.
 struct Upload<'a> {
     session: &'a Session,
-    spot: &'a Spot,
+    spot: &'a HostRepository,
     place: &'a Permit,
     blob: Blob,
 }
@@ -331,7 +331,7 @@ fn without_digest(url: &Url) -> Option<String> {
 /// without.
 async fn open(
     session: &Session,
-    spot: &Spot,
+    spot: &HostRepository,
     place: &Permit,
     digest: &Digest,
     mount_from: Option<&Repository>,

@@ -131,7 +131,7 @@ impl Graph {
         response::read(bytes)
     }
 
-    /// Puts nodes in order and makes edges of what was read. Edges go between
+    /// Sorts the nodes and creates edges from what was read. Edges go between
     /// places in `nodes`.
     fn assemble(
         nodes: Vec<Node>,

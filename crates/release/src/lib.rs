@@ -32,12 +32,12 @@
 //! ```
 
 pub mod channel;
+pub mod expected_release;
 pub mod graph;
 pub mod graph_image;
 pub mod keyring;
 mod nearest;
 pub mod payload;
-pub mod promise;
 pub mod resources;
 pub mod select;
 pub mod signature;

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 /// Who made a resource, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Maker {
+pub struct Creator {
     pub created_at: Timestamp,
     /// The version of this program.
     pub tool_version: String,
@@ -70,7 +70,7 @@ struct Metadata {
     namespace: &'static str,
 }
 
-impl Maker {
+impl Creator {
     fn annotations(&self) -> BTreeMap<&'static str, String> {
         let time = self.created_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         [
@@ -87,7 +87,7 @@ impl Maker {
 pub fn update_service(
     payloads: &ImageRef,
     graph: &ImageRef,
-    maker: &Maker,
+    maker: &Creator,
 ) -> Result<ResourceFile, ResourceError> {
     let service = UpdateService {
         api_version: "updateservice.operator.openshift.io/v1",
@@ -111,7 +111,7 @@ pub fn update_service(
 /// releases it is updated to. Without signatures there are no files.
 pub fn signature_config_map<'a>(
     signatures: impl IntoIterator<Item = (Digest, &'a [u8])>,
-    maker: &Maker,
+    maker: &Creator,
 ) -> Result<Vec<ResourceFile>, ResourceError> {
     let mut by_digest: BTreeMap<Digest, Vec<String>> = BTreeMap::new();
     for (digest, signature) in signatures {
@@ -162,8 +162,11 @@ fn yaml(name: &'static str, document: &impl Serialize) -> Result<ResourceFile, R
 mod tests {
     use super::*;
 
-    fn maker() -> Maker {
-        Maker { created_at: "2026-01-02T03:04:05Z".parse().unwrap(), tool_version: "v1.2.3".into() }
+    fn maker() -> Creator {
+        Creator {
+            created_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            tool_version: "v1.2.3".into(),
+        }
     }
 
     #[test]
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_numbered_by_image_and_both_files_say_the_same() {
+    fn signatures_are_numbered_by_image_and_both_files_agree() {
         let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
         let long = vec![0xa3_u8; 900];
         let files = signature_config_map(

@@ -85,7 +85,7 @@ pub fn architectures(section: &PlatformSection) -> Vec<Architecture> {
     unique.into_iter().collect()
 }
 
-/// The graphs that are still missing to select from. Ask again after adding
+/// The graphs that are still missing for the selection. Call it again after adding
 /// them: a path across channels may lead through channels that only the first
 /// graphs contain. Empty when [`select`] has all it can use.
 pub fn needed(section: &PlatformSection, graphs: &Graphs) -> BTreeSet<GraphKey> {

@@ -17,7 +17,7 @@ pub struct Listed {
     pub size: u64,
     /// The signature in base64, as in the manifest.
     pub signature: String,
-    /// What a transparency log promised about it, as JSON.
+    /// The bundle of a transparency log with its inclusion promise, as JSON.
     pub bundle: Option<String>,
     /// The certificate of the key that made it, and those that certify it, in PEM form.
     pub certificate: Option<String>,

@@ -297,7 +297,7 @@ impl SignedByGpg {
     ) -> Result<Requirement, Mistake> {
         self.signed_identity.check()?;
         if self.key_type != "GPGKeys" {
-            // containers/image knows these names, and rejects every image under them.
+            // containers/image supports these names, and rejects every image under them.
             let known = ["signedByGPGKeys", "X509Certificates", "signedByX509CAs"];
             return match known.contains(&self.key_type.as_str()) {
                 true => Ok(Requirement::Unsupported(format!("signedBy with {}", self.key_type))),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_knows_what_it_has_made() {
+    fn a_key_recognizes_its_signatures() {
         let [ours, theirs] = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
         let key = Key::parse("here".into(), ours.public_key_pem().as_bytes()).unwrap();
         let signature = ours.sign(b"message").unwrap();

@@ -1,5 +1,6 @@
 //! What cosign signs: a small document that names an image and its digest.
 
+use oci::simple_signing::Critical;
 use oci::{Digest, ImageRef};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -22,29 +23,6 @@ struct Document {
     _optional: IgnoredAny,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Critical {
-    #[serde(rename = "type")]
-    kind: String,
-    image: Image,
-    identity: Identity,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Image {
-    #[serde(rename = "docker-manifest-digest")]
-    digest: Digest,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Identity {
-    #[serde(rename = "docker-reference")]
-    name: ImageRef,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PayloadError {
     #[error("a signature is of something that is not an image: {0}")]
@@ -60,7 +38,7 @@ impl Payload {
         if kind != KIND {
             return Err(PayloadError::Kind(kind));
         }
-        Ok(Self { digest: image.digest, name: identity.name })
+        Ok(Self { digest: image.digest, name: identity.reference })
     }
 }
 

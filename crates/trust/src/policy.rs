@@ -19,7 +19,7 @@ pub struct Policy {
 #[derive(Debug, Clone)]
 pub struct Rule<'a> {
     name: Name<'a>,
-    /// Where in the policy it stands, for people.
+    /// Where in the policy it stands, for users.
     place: String,
     requirements: &'a [Requirement],
 }

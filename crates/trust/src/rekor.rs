@@ -1,4 +1,4 @@
-//! Whether a signature was entered into a transparency log: by the promise that the log signed, or
+//! Whether a signature was entered into a transparency log: by the inclusion promise that the log signed, or
 //! by a proof that the entry is in the log. Both come with the signature, in cosign's bundle; no
 //! request is sent.
 
@@ -19,13 +19,13 @@ pub(crate) enum LogError {
     Absent,
     #[error("the bundle of a signature cannot be read: {0}")]
     Unreadable(String),
-    #[error("the promise in the bundle of a signature was not made with {0}")]
+    #[error("the inclusion promise in the bundle of a signature was not made with {0}")]
     Promise(String),
     #[error("the bundle of a signature is of another {0}")]
     Other(&'static str),
     #[error("the proof in the bundle of a signature does not show that the log has the entry: {0}")]
     Proof(&'static str),
-    #[error("the bundle of a signature has no promise, which would contain its time")]
+    #[error("the bundle of a signature has no inclusion promise, which would contain its time")]
     NoTime,
 }
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_holds_for_its_own_signature_key_and_payload_alone() {
+    fn a_promise_is_valid_for_its_own_signature_key_and_payload_only() {
         let [log, signer, other] = [(); 3].map(|()| KeyPair::generate().unwrap());
         let signature = signer.sign(PAYLOAD).unwrap();
         let good = bundle(&log, &record(&signer, &signature, PAYLOAD)).to_string();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_was_changed_or_is_of_another_kind_is_not_believed() {
+    fn a_bundle_that_was_changed_or_is_of_another_kind_is_rejected() {
         let [log, signer] = [(); 2].map(|()| KeyPair::generate().unwrap());
         let signature = signer.sign(PAYLOAD).unwrap();
         let check = |bundle: &Value| {

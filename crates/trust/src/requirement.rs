@@ -52,7 +52,7 @@ pub struct Signature {
     pub payload: Vec<u8>,
     /// In base64.
     pub signature: String,
-    /// What a transparency log promised about it, as JSON.
+    /// The bundle of a transparency log with its inclusion promise, as JSON.
     pub bundle: Option<String>,
     /// The certificate of the key that made it, and those that certify it, in PEM form.
     pub certificate: Option<String>,
@@ -140,7 +140,7 @@ impl Requirement {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Bad {
+enum InvalidSignature {
     #[error("a signature is not base64")]
     Base64,
     #[error("a signature was not made with {0}")]
@@ -159,7 +159,7 @@ enum Bad {
     Name { signed: Box<ImageRef>, rule: String, hint: &'static str },
 }
 
-/// Told where the usual rule meets what cosign writes.
+/// Reported where the default rule applies to what cosign writes.
 const COSIGN_HINT: &str =
     " (cosign signs repositories without a tag: signedIdentity matchRepository accepts these)";
 
@@ -185,8 +185,13 @@ impl Signed {
         Err(reasons)
     }
 
-    fn check(&self, name: Name<'_>, digest: Digest, found: &Signature) -> Result<(), Bad> {
-        let signature = BASE64.decode(&found.signature).map_err(|_| Bad::Base64)?;
+    fn check(
+        &self,
+        name: Name<'_>,
+        digest: Digest,
+        found: &Signature,
+    ) -> Result<(), InvalidSignature> {
+        let signature = BASE64.decode(&found.signature).map_err(|_| InvalidSignature::Base64)?;
         let entered = |signer: &[u8]| {
             let bundle = found.bundle.as_deref();
             rekor::verify(&self.log, bundle, signer, &signature, &found.payload)
@@ -197,37 +202,42 @@ impl Signed {
                 let maker = keys.iter().find(|key| key.has_made(&signature, &found.payload));
                 let Some(maker) = maker else {
                     let keys: Vec<&str> = keys.iter().map(|key| key.from.as_str()).collect();
-                    return Err(Bad::Key(keys.join(" or ")));
+                    return Err(InvalidSignature::Key(keys.join(" or ")));
                 };
                 if !self.log.is_empty() {
                     entered(&maker.der)?;
                 }
             }
             Signers::Certified(fulcio) => {
-                let certificate = found.certificate.as_deref().ok_or(Bad::NoCertificate)?;
+                let certificate =
+                    found.certificate.as_deref().ok_or(InvalidSignature::NoCertificate)?;
                 let certificate = Certificate::parse(certificate)?;
                 // Certificates are valid for minutes: the log has the time at which the key was used.
                 let time = entered(certificate.der())?.ok_or(LogError::NoTime)?;
                 let key = fulcio.key(&certificate, found.chain.as_deref(), time)?;
                 if !key.has_made(&signature, &found.payload) {
-                    return Err(Bad::Key(key.from));
+                    return Err(InvalidSignature::Key(key.from));
                 }
             }
         }
         let parsed = Payload::parse(&found.payload)?;
         if parsed.digest != digest {
-            return Err(Bad::Digest(parsed.digest));
+            return Err(InvalidSignature::Digest(parsed.digest));
         }
         check_name(&self.identity, name, parsed.name)
     }
 }
 
 /// Checks the name in a signature against the rule of the policy.
-fn check_name(identity: &SignedIdentity, name: Name<'_>, signed: ImageRef) -> Result<(), Bad> {
+fn check_name(
+    identity: &SignedIdentity,
+    name: Name<'_>,
+    signed: ImageRef,
+) -> Result<(), InvalidSignature> {
     if identity.accepts(name, &signed) {
         return Ok(());
     }
     let usual = *identity == SignedIdentity::default();
     let hint = if usual && is_name_only(&signed) { COSIGN_HINT } else { "" };
-    Err(Bad::Name { signed: Box::new(signed), rule: identity.to_string(), hint })
+    Err(InvalidSignature::Name { signed: Box::new(signed), rule: identity.to_string(), hint })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use oci::{Digest, ImageRef, Pointer, RegistryHost, Repository, Tag};
 
-/// What a policy knows an image by.
+/// The name by which a policy identifies an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name<'a> {
     Registry(&'a ImageRef),

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use crate::view::chain;
 use crate::view::operators::CatalogView;
 
-/// Catalogs that are kept; the one that was opened first is forgotten first.
+/// Catalogs that are kept; the one that was opened first is dropped first.
 const KEPT: usize = 4;
 
 /// Opens what catalogs are read with, by the settings of the program.

@@ -343,11 +343,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_known_to_live_without_the_console_that_started_it() {
+    fn a_running_job_is_detected_without_the_console_that_started_it() {
         let dir = tempfile::tempdir().unwrap();
         let jobs = Jobs::new(dir.path(), Path::new("/bin/sh"));
         let number = jobs.start("Test", &words(&["-c", "exec sleep 1000"])).unwrap();
-        // Another console knows nothing but the directory.
+        // Another console has only the directory.
         let other = Jobs::new(dir.path(), Path::new("/bin/false"));
         assert_eq!(other.job(number).unwrap().state, JobState::Running);
         other.stop(number).unwrap();

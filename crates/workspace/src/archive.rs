@@ -36,7 +36,7 @@ pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
 pub(crate) use index::Hashing;
 pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
 pub(crate) use open::RunArchive;
-pub use open::{Archives, OpenError, Whereabouts};
+pub use open::{AbsentBlob, Archives, OpenError};
 pub use prepare::{ArchiveError, ArchivePlan, ArchiveRequest, PlannedArchive};
 pub use segments::SegmentError;
 pub(crate) use staging::StagedBlob;

@@ -79,7 +79,11 @@ mod tests {
         let path = dir.path().join("image.json");
         fs::create_dir_all(path.join("theirs")).unwrap();
         let error = write(&path, b"x", Durability::Later).unwrap_err().to_string();
-        assert!(error.contains("image.json") && error.contains("in the way"), "{error}");
+        assert!(
+            error.contains("image.json")
+                && error.contains("another file or directory has this name"),
+            "{error}"
+        );
         assert!(path.join("theirs").is_dir());
     }
 

@@ -377,7 +377,13 @@ mod tests {
         let (dir, store) = store();
         let digest = Digest::of(b"hello");
         fs::create_dir_all(store.path(&digest)).unwrap();
-        assert!(store.put(&digest, b"hello").unwrap_err().to_string().contains("in the way"));
+        assert!(
+            store
+                .put(&digest, b"hello")
+                .unwrap_err()
+                .to_string()
+                .contains("another file or directory has this name")
+        );
         fs::remove_dir(store.path(&digest)).unwrap();
         let secret = dir.path().join("secret");
         fs::write(&secret, b"secret").unwrap();

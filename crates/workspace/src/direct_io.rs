@@ -314,7 +314,7 @@ fn read_block(file: &File, block: &mut Block, offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the beginning of a file can be had without the disk.
+/// Whether the beginning of a file is available without a read from disk.
 fn is_cached(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return true };
     let mut first = [0_u8; 512];

@@ -41,7 +41,7 @@ fn remedy(kind: io::ErrorKind) -> &'static str {
             " (check owner, mode and mount options, or use another directory)"
         }
         AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory => {
-            " (something else is in the way: move it elsewhere and run again)"
+            " (another file or directory has this name: move it elsewhere and run again)"
         }
         FileTooLarge => " (this filesystem cannot hold so large a file: use another one)",
         _ => "",
@@ -84,7 +84,7 @@ mod tests {
             (io::ErrorKind::StorageFull, "free some space"),
             (io::ErrorKind::ReadOnlyFilesystem, "mount options"),
             (io::ErrorKind::PermissionDenied, "owner, mode"),
-            (io::ErrorKind::IsADirectory, "in the way"),
+            (io::ErrorKind::IsADirectory, "another file or directory has this name"),
             (io::ErrorKind::FileTooLarge, "another one"),
         ] {
             let text = DiskError::new("writing", Path::new("/data/x"), kind.into()).to_string();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_archive_carries_its_documents_even_when_an_earlier_one_did() {
+    fn every_archive_contains_its_documents_even_when_an_earlier_one_did() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let lock = workspace.lock(&[]).unwrap();

@@ -87,7 +87,7 @@ impl Workspace {
         Ok(recovery)
     }
 
-    /// Puts all that was written on the disk.
+    /// Syncs everything that was written to the disk.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         let root = File::open(self.root()).at("syncing", self.root())?;
         rustix::fs::syncfs(root).at("syncing", self.root())
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_power_cut_damaged_blobs_and_their_images_are_forgotten() {
+    fn after_a_power_failure_damaged_blobs_and_their_images_are_dropped() {
         let (_dir, workspace, [good, bad]) = damaged();
         let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
         // Two manifests, two configs, two layers.
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_a_power_cut_damaged_is_forgotten_and_written_again() {
+    fn an_archive_that_a_power_failure_damaged_is_dropped_and_written_again() {
         for spoil in [true, false] {
             let dir = tempfile::tempdir().unwrap();
             let workspace = Workspace::open(dir.path());

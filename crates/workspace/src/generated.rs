@@ -15,7 +15,7 @@ const LIST: &str = ".generated";
 /// Replaces what earlier runs generated in `directory` by `files`: names
 /// (which may lead into directories below) and texts. All new files are
 /// written before the first old one is replaced; old ones that are not made
-/// any more are removed last. Files of other makers are left alone.
+/// any more are removed last. Files of other programs are not changed.
 pub fn replace_generated(
     directory: &Path,
     files: &[(String, String)],

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use mirror_plan::{ImageRecord, Origin};
 use oci::Digest;
 
-use crate::archive::{Archives, RunArchive, Whereabouts};
+use crate::archive::{AbsentBlob, Archives, RunArchive};
 use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError};
 use crate::distribution::Distribution;
@@ -140,7 +140,7 @@ impl Holdings {
     }
 
     /// Which archive would hold a blob that is not here.
-    pub fn whereabouts(&self, digest: &Digest) -> Option<Whereabouts> {
+    pub fn whereabouts(&self, digest: &Digest) -> Option<AbsentBlob> {
         self.archives.as_ref()?.whereabouts(digest)
     }
 

@@ -1,4 +1,4 @@
-//! Where an image's layout lives below `images/`.
+//! The path of an image's layout below `images/`.
 
 use std::path::{Path, PathBuf};
 

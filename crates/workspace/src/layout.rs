@@ -159,6 +159,6 @@ mod tests {
         assert!(error.contains("linking") && error.contains("free some space"), "{error}");
         fs::create_dir(dir.path().join("images/x/blobs")).unwrap();
         let error = write(dir.path(), place, &record, &|a, b| symlink(a, b)).unwrap_err();
-        assert!(error.to_string().contains("in the way"), "{error}");
+        assert!(error.to_string().contains("another file or directory has this name"), "{error}");
     }
 }

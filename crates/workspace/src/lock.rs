@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_about_an_untouched_directory_writes_nothing() {
+    fn reading_an_untouched_directory_writes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!Workspace::open(dir.path()).is_locked().unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -236,6 +236,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("working-dir"), b"theirs").unwrap();
         let error = Workspace::open(dir.path()).lock(&[]).unwrap_err().to_string();
-        assert!(error.contains("working-dir") && error.contains("in the way"), "{error}");
+        assert!(
+            error.contains("working-dir")
+                && error.contains("another file or directory has this name"),
+            "{error}"
+        );
     }
 }

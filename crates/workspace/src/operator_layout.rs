@@ -70,7 +70,7 @@ impl Workspace {
         Ok(path)
     }
 
-    /// Says that the files of the catalog in `folder` are those in the folder `same`. A filesystem
+    /// Records that the files of the catalog in `folder` are those in the folder `same`. A filesystem
     /// without links gets a copy.
     pub fn link_index(&self, name: &str, folder: &str, same: &str) -> Result<PathBuf, DiskError> {
         let path = self.root().join(self.place(&[CACHE, name, folder])?);

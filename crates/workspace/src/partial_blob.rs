@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_forgets_what_was_resumed() {
+    fn a_restart_discards_what_was_resumed() {
         let (_dir, store, digest) = store();
         store.begin(&digest, 27).unwrap().write(b"wrong").unwrap();
         let mut blob = store.begin(&digest, 27).unwrap();

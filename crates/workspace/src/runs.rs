@@ -354,7 +354,7 @@ impl Run {
         self.recovery.as_ref()
     }
 
-    /// Closes the run's record and audit log; after a long run, puts everything
+    /// Closes the run's record and audit log; after a long run, syncs everything
     /// on the disk.
     pub fn end(
         mut self,
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_log_tells_the_run_and_hides_credentials() {
+    fn the_audit_log_lists_the_run_and_hides_credentials() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let lock = workspace.lock(&[]).unwrap();
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_knows_what_earlier_ones_came_to_from_one_record() {
+    fn every_run_reads_the_results_of_earlier_ones_from_one_record() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let lock = workspace.lock(&[]).unwrap();

@@ -33,7 +33,7 @@ pub(crate) fn record(reference: &str, manifests: Vec<ManifestNode>) -> ImageReco
     }
 }
 
-/// Asks for an archive of `images`, on top of all earlier ones.
+/// Requests an archive of `images`, in addition to all earlier ones.
 pub(crate) fn archive_request(run: u64, images: Vec<ImageRecord>) -> ArchiveRequest {
     ArchiveRequest {
         run,

@@ -81,7 +81,7 @@ impl Workspace {
         self.working_dir().join("logs")
     }
 
-    /// Where a run that started at `started` logs for people.
+    /// Where a run that started at `started` logs for users.
     pub fn log_file(&self, started: Timestamp) -> PathBuf {
         self.logs().join(format!("oc-mirror-{}.log", file_time(started)))
     }

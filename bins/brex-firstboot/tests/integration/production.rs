@@ -49,7 +49,7 @@ $generator -c /run/NetworkManager/system-connections -- \\
 ls /run/NetworkManager/system-connections | grep -q . || exit 21
 nmcli connection reload
 await 'the profile of the kernel arguments is in use' in_use enp2s0:enp2s0
-await 'the router answers' answers 192.168.111.1
+await 'the router responds' answers 192.168.111.1
 ";
 
 #[test]
@@ -69,7 +69,7 @@ power_cut";
     assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
 
     let second = "
-await 'the router answers through br-ex' answers 192.168.111.1
+await 'the router responds through br-ex' answers 192.168.111.1
 ip route get 192.168.111.1 | grep -q 'dev br-ex' || exit 40
 for command in recover stage confirm; do $p $command || exit 41; done
 ovs-vsctl list-ports br-ex";
@@ -111,7 +111,7 @@ name=$(nmcli -t -f NAME,DEVICE connection show --active | grep ':enp2s0$')
 ls $profiles > /host/before
 units 8; [ $? = 1 ] || exit 33
 await 'the NIC has its lease again' leased enp2s0
-await 'the router answers' answers 198.51.100.1
+await 'the router responds' answers 198.51.100.1
 await 'the same profile is in use' in_use \"$name\"
 ovs-vsctl list-br | grep . && exit 34
 [ ! -e /etc/nmstate/openshift/applied ] || exit 35

@@ -80,7 +80,7 @@ profiles > /host/profiles; sync; power_cut";
     assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
 
     let again = "
-await 'the router on the VLAN answers' ping -q -c 1 -W 1 192.0.2.1
+await 'the router on the VLAN responds' ping -q -c 1 -W 1 192.0.2.1
 for command in recover stage confirm apply; do $p $command || exit 3; done
 profiles | cmp - /host/profiles || exit 4
 ovs-vsctl list-ports br-ex";
@@ -97,7 +97,7 @@ await 'nic0 has a lease' has_lease
 profiles > /host/profiles
 $p apply --patience 5; echo code $?
 await 'nic0 has a lease again' has_lease
-await 'the old router answers' ping -q -c 1 -W 1 198.51.100.1
+await 'the old router responds' ping -q -c 1 -W 1 198.51.100.1
 [ ! -e /etc/nmstate/openshift/applied ] || exit 3
 profiles | cmp - /host/profiles || exit 4
 ovs-vsctl list-br | grep . && exit 5
@@ -113,7 +113,7 @@ grep -o taken-back /var/log/brex-firstboot/report.json";
     machine.boot(&[BOOT, next].concat()).unwrap().succeeded().unwrap();
 }
 
-/// Power goes between staging and confirming, when the new profiles are on the disk.
+/// Power fails between staging and confirming, when the new profiles are on the disk.
 #[test]
 fn an_attempt_that_a_power_failure_interrupted_is_rolled_back_by_the_next_boot() {
     let mut machine = machine(GOOD);
@@ -175,7 +175,7 @@ nmcli connection add type ovs-interface con-name br-ex-if ifname br-ex master br
 ip link show bond0 && exit 6
 $p confirm --patience 3; echo code $?
 await 'the VLAN has a lease again' on_vlan
-await 'the router of the VLAN answers' ping -q -c 1 -W 1 192.0.2.1
+await 'the router of the VLAN responds' ping -q -c 1 -W 1 192.0.2.1
 profiles | cmp - /host/profiles || exit 7
 ovs-vsctl list-br | grep . && exit 8
 cat /var/log/brex-firstboot/report.json";

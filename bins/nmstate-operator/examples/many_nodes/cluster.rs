@@ -91,10 +91,10 @@ impl Cluster {
         POLL_INTERVAL + LISTED.saturating_mul(nodes)
     }
 
-    /// Waits until the coordinator has told all nodes about their policies.
+    /// Waits until the coordinator has written the assignments of all nodes.
     pub(crate) async fn wait_until_assigned(&self) -> Result<()> {
         let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(self.client()?);
-        wait("all nodes were told about their policies", self.list_interval(), async || {
+        wait("all nodes have their assignments", self.list_interval(), async || {
             let list = reports.list(&cached()).await?;
             let is_told = |it: &&PartialObjectMeta<NodeNetworkState>| {
                 it.annotations().contains_key(ASSIGNED_POLICIES)

@@ -143,7 +143,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Starts the handlers of these nodes; what each receives is counted where that is asked for.
+/// Starts the handlers of these nodes; counts what each receives, if requested.
 fn start_handlers(
     handlers: &[(String, kube::Config)],
     traffic: Option<&[Arc<Traffic>]>,

@@ -50,20 +50,20 @@ mod tests {
         }
     }
 
-    fn told(before: Option<&PolicyStatus>, after: &PolicyStatus) -> Option<(Reason, String)> {
+    fn announced(before: Option<&PolicyStatus>, after: &PolicyStatus) -> Option<(Reason, String)> {
         announcement(before, after).map(|it| (it.reason, it.message))
     }
 
     #[test]
-    fn each_generation_that_comes_to_all_nodes_is_announced_once() {
+    fn each_generation_that_reaches_all_nodes_is_announced_once() {
         let progressing = status(2, State::Progressing, "Policy is progressing");
         let done = status(2, State::Available, "3/3 nodes successfully configured");
-        assert_eq!(told(None, &progressing), None);
+        assert_eq!(announced(None, &progressing), None);
         let applied = (Reason::Applied, "3/3 nodes successfully configured".to_owned());
-        assert_eq!(told(Some(&progressing), &done), Some(applied.clone()));
-        assert_eq!(told(Some(&done), &done), None);
+        assert_eq!(announced(Some(&progressing), &done), Some(applied.clone()));
+        assert_eq!(announced(Some(&done), &done), None);
         let older = status(1, State::Available, "3/3 nodes successfully configured");
-        assert_eq!(told(Some(&older), &done), Some(applied));
+        assert_eq!(announced(Some(&older), &done), Some(applied));
     }
 
     #[test]
@@ -75,8 +75,8 @@ mod tests {
             ..failed.clone()
         };
         let text = "no further node is changed: 1/3 nodes failed to configure".to_owned();
-        assert_eq!(told(Some(&failed), &stopped), Some((Reason::Aborted, text)));
-        assert_eq!(told(Some(&stopped), &stopped), None);
-        assert_eq!(told(Some(&stopped), &failed), None);
+        assert_eq!(announced(Some(&failed), &stopped), Some((Reason::Aborted, text)));
+        assert_eq!(announced(Some(&stopped), &stopped), None);
+        assert_eq!(announced(Some(&stopped), &failed), None);
     }
 }

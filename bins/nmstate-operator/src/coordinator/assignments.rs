@@ -96,10 +96,10 @@ pub(super) fn news(
             }
         }
     }
-    let is_news = |(node, told): (&str, &Option<Assignments>)| {
+    let is_news = |(node, assigned): (&str, &Option<Assignments>)| {
         let wanted = &wanted[node];
-        let is_told = told.as_ref().is_some_and(|told| told.tell(wanted));
-        (!is_told).then(|| Some((node.to_owned(), wanted.to_text().ok()?))).flatten()
+        let is_current = assigned.as_ref().is_some_and(|assigned| assigned.cover(wanted));
+        (!is_current).then(|| Some((node.to_owned(), wanted.to_text().ok()?))).flatten()
     };
     view.reporters().filter_map(is_news).collect()
 }
@@ -117,8 +117,8 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn report(node: &str, told: Option<&str>) -> News {
-        let annotations = told.map(|told| json!({ASSIGNED_POLICIES: told}));
+    fn report(node: &str, assigned: Option<&str>) -> News {
+        let annotations = assigned.map(|assigned| json!({ASSIGNED_POLICIES: assigned}));
         News::Report(Event::Apply(of(json!({
             "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
             "metadata": {"name": node, "annotations": annotations},
@@ -152,11 +152,11 @@ mod tests {
         view
     }
 
-    fn told(view: &mut View) -> BTreeMap<String, Vec<String>> {
+    fn assigned(view: &mut View) -> BTreeMap<String, Vec<String>> {
         let news = news(view, &view.nodes_by_policy(), &RevertSlots::default());
         let names = |text: &str| {
-            let told = Assignments::parse(text).unwrap();
-            told.iter().map(|(name, _)| name.to_owned()).collect()
+            let assigned = Assignments::parse(text).unwrap();
+            assigned.iter().map(|(name, _)| name.to_owned()).collect()
         };
         for (node, text) in &news {
             view.take(report(node, Some(text)));
@@ -165,27 +165,27 @@ mod tests {
     }
 
     #[test]
-    fn each_node_is_told_about_its_own_policies_and_only_when_something_is_new() {
+    fn each_node_gets_its_own_policies_and_only_changes_are_written() {
         let mut view = seen();
         let empty: Vec<String> = Vec::new();
         let all = ["a", "b", "c"].map(|node| (node.to_owned(), empty.clone()));
-        assert_eq!(told(&mut view), all.into(), "also that there are none");
+        assert_eq!(assigned(&mut view), all.into(), "also that there are none");
         view.take(policy("p", 1, "a", &json!({})));
         let p = vec!["p".to_owned()];
-        assert_eq!(told(&mut view), [("a".into(), p.clone()), ("c".into(), p)].into());
-        assert_eq!(told(&mut view), BTreeMap::new());
+        assert_eq!(assigned(&mut view), [("a".into(), p.clone()), ("c".into(), p)].into());
+        assert_eq!(assigned(&mut view), BTreeMap::new());
         view.take(policy("q", 1, "b", &json!({})));
-        assert_eq!(told(&mut view), [("b".into(), vec!["q".to_owned()])].into());
+        assert_eq!(assigned(&mut view), [("b".into(), vec!["q".to_owned()])].into());
         view.take(policy("p", 2, "b", &json!({})));
         let both = vec!["p".to_owned(), "q".to_owned()];
         let expected = [("a".into(), empty.clone()), ("b".into(), both), ("c".into(), empty)];
-        assert_eq!(told(&mut view), expected.into());
+        assert_eq!(assigned(&mut view), expected.into());
     }
 
     #[test]
-    fn a_node_that_may_revert_a_deleted_policy_is_told() {
+    fn a_node_that_may_revert_a_deleted_policy_is_informed() {
         let mut view = seen();
-        told(&mut view);
+        assigned(&mut view);
         let slot: nmstate_api::Slot = of(json!({
             "node": "a", "generation": 0, "expires": "2026-01-01T00:00:00Z", "enactment": "uid",
         }));
@@ -193,9 +193,9 @@ mod tests {
         reverts.set("gone", vec![slot]);
         let news = news(&view, &view.nodes_by_policy(), &reverts);
         let [(node, text)] = &news[..] else { panic!("{news:?}") };
-        let told = Assignments::parse(text).unwrap();
+        let assigned = Assignments::parse(text).unwrap();
         assert_eq!(node, "a");
-        assert!(told.get("gone").unwrap().revert.is_some(), "{text}");
+        assert!(assigned.get("gone").unwrap().revert.is_some(), "{text}");
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         assert!(problem(&view).contains("a and c would both have"), "{}", problem(&view));
         view.take(values(&json!({"a": "ip: 192.0.2.1", "c": "ip: 192.0.2.2", "x": "-"})));
         assert_eq!(problem(&view), "");
-        assert_eq!(told(&mut view).len(), 3);
+        assert_eq!(assigned(&mut view).len(), 3);
         view.take(values(&json!({"a": "ip: 192.0.2.1", "c": "ip: 192.0.2.3"})));
         let news = news(&view, &view.nodes_by_policy(), &RevertSlots::default());
         let [(node, text)] = &news[..] else { panic!("{news:?}") };

@@ -91,8 +91,8 @@ impl Coordinator {
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                told = news.next() => match told {
-                    Some(told) => self.view.take(told),
+                event = news.next() => match event {
+                    Some(event) => self.view.take(event),
                     None => anyhow::bail!("watching the cluster ended"),
                 },
                 () = sleep_until(due) => {}
@@ -102,8 +102,8 @@ impl Coordinator {
             // limits the processor time to one half, and allows the lease to be renewed.
             tokio::time::sleep(self.computed.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
             // Simultaneous events are processed by one decision.
-            while let Some(Some(told)) = news.next().now_or_never() {
-                self.view.take(told);
+            while let Some(Some(event)) = news.next().now_or_never() {
+                self.view.take(event);
             }
         }
     }
@@ -184,7 +184,7 @@ impl Coordinator {
                 now.is_empty().then_some(nodes_by_policy)
             }
         };
-        if !self.tell_nodes(known).await {
+        if !self.assign_policies(known).await {
             due = [due, later].into_iter().flatten().min();
         }
         self.metrics.count(&self.view);
@@ -217,7 +217,7 @@ impl Coordinator {
     /// Writes the stored policies to the assignments of nodes. Returns whether all nodes are up to
     /// date. `known` are the nodes of each policy, unless the view has changed since they were
     /// determined.
-    async fn tell_nodes(&mut self, known: Option<BTreeMap<String, PolicyNodes>>) -> bool {
+    async fn assign_policies(&mut self, known: Option<BTreeMap<String, PolicyNodes>>) -> bool {
         let begun_at = Instant::now();
         let nodes_by_policy = known.unwrap_or_else(|| self.nodes_by_policy());
         let none = RevertSlots::default();
@@ -225,29 +225,29 @@ impl Coordinator {
         let news = assignments::news(&self.view, &nodes_by_policy, reverts);
         self.computed += begun_at.elapsed();
         let api: &Api<NodeNetworkState> = &Api::all(self.client.clone());
-        let told = stream::iter(&news).map(|(node, text)| async move {
+        let written = stream::iter(&news).map(|(node, text)| async move {
             let patch = json!({"metadata": {"annotations": {ASSIGNED_POLICIES: text}}});
             let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
             (node, within(api.patch_metadata(node, &parameters, &patch)).await)
         });
-        let told: Vec<_> = told.buffer_unordered(REQUESTS).collect().await;
-        let mut are_told = true;
-        for (node, told) in told {
-            match told {
-                Ok(Ok(report)) => self.view.has_told(report),
+        let written: Vec<_> = written.buffer_unordered(REQUESTS).collect().await;
+        let mut is_complete = true;
+        for (node, written) in written {
+            match written {
+                Ok(Ok(report)) => self.view.assigned(report),
                 // It has no handler any more, or the report is being created again.
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
                 Ok(Err(error)) => {
-                    are_told = false;
-                    tracing::warn!(node, "telling a node about its policies: {error}");
+                    is_complete = false;
+                    tracing::warn!(node, "writing the assignment of policies: {error}");
                 }
                 Err(error) => {
-                    are_told = false;
-                    tracing::warn!(node, "telling a node about its policies: {error:#}");
+                    is_complete = false;
+                    tracing::warn!(node, "writing the assignment of policies: {error:#}");
                 }
             }
         }
-        are_told
+        is_complete
     }
 
     /// Requests from the API server whether slots have ended whose holder is not in the view, which may

@@ -42,7 +42,7 @@ pub(crate) enum News {
 /// All events in the cluster that concern policies. Values of nodes are in ConfigMaps of
 /// `namespace`.
 pub(crate) fn news(client: &Client, namespace: &str) -> BoxStream<'static, News> {
-    fn told<T>(
+    fn to_news<T>(
         make: impl Fn(T) -> News + Send + 'static,
     ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
         move |event| event.map_or_else(News::Lost, &make)
@@ -54,11 +54,11 @@ pub(crate) fn news(client: &Client, namespace: &str) -> BoxStream<'static, News>
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), all());
     let values = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), all());
     select_all([
-        values.default_backoff().map(told(News::Values)).boxed(),
-        policies.default_backoff().map(told(News::Policy)).boxed(),
-        nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
-        enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
-        reports.default_backoff().map(told(News::Report)).boxed(),
+        values.default_backoff().map(to_news(News::Values)).boxed(),
+        policies.default_backoff().map(to_news(News::Policy)).boxed(),
+        nodes.default_backoff().map(to_news(|event| News::Node(Box::new(event)))).boxed(),
+        enactments.default_backoff().map(to_news(|event| News::Enactment(Box::new(event)))).boxed(),
+        reports.default_backoff().map(to_news(News::Report)).boxed(),
     ])
     .boxed()
 }
@@ -77,7 +77,7 @@ pub(super) struct EnactmentFacts {
     pub(super) policy: String,
     pub(super) phase: Phase,
     pub(super) generation: Option<i64>,
-    pub(super) said: Option<Timestamp>,
+    pub(super) reported_at: Option<Timestamp>,
     uid: Option<String>,
     used: Option<Timestamp>,
     pub(super) features: Vec<String>,
@@ -120,7 +120,7 @@ impl View {
                 labels: node.metadata.labels.unwrap_or_default(),
             }),
             News::Enactment(event) => self.enactments.take(*event, enactment_facts),
-            News::Report(event) => self.reporters.take(event, |report| told(&report)),
+            News::Report(event) => self.reporters.take(event, |report| assignments(&report)),
             News::Values(event) => self.values.take(event, table),
             News::Lost(error) => watching::lost(&error),
         }
@@ -147,8 +147,8 @@ impl View {
         self.reporters.iter()
     }
 
-    pub(super) fn has_told(&mut self, report: PartialObjectMeta<NodeNetworkState>) {
-        self.reporters.wrote(report, |report| told(&report));
+    pub(super) fn assigned(&mut self, report: PartialObjectMeta<NodeNetworkState>) {
+        self.reporters.wrote(report, |report| assignments(&report));
     }
 
     pub(crate) fn wrote(&mut self, policy: StoredPolicy) {
@@ -216,9 +216,9 @@ impl View {
 
     /// The input of the decision about each policy: its nodes, with their reports.
     pub(super) fn nodes_by_policy(&self) -> BTreeMap<String, PolicyNodes> {
-        let mut said: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
+        let mut reports: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
         for facts in self.enactments() {
-            said.entry(&facts.policy).or_default().insert(&facts.node, facts);
+            reports.entry(&facts.policy).or_default().insert(&facts.node, facts);
         }
         let labelled = Labelled::new(&self.nodes);
         // Nodes that are still being changed by an earlier policy.
@@ -226,44 +226,44 @@ impl View {
         let mut nodes_by_policy = BTreeMap::new();
         for (name, facts) in self.policies() {
             let generation = facts.policy.metadata.generation;
-            let said = said.remove(name).unwrap_or_default();
+            let reports = reports.remove(name).unwrap_or_default();
             let options = facts.options.as_ref().ok();
             let values = Values::new(options, |name| self.values.get(name));
             let mut policy_nodes = PolicyNodes::default();
             let selector = &facts.policy.spec.node_selector;
             let candidates: BTreeSet<&str> =
-                labelled.candidates(selector).chain(said.keys().copied()).collect();
+                labelled.candidates(selector).chain(reports.keys().copied()).collect();
             for node in candidates {
                 let Some(about) = self.nodes.get(node) else { continue };
                 let has_handler = self.reporters.get(node).is_some();
                 let is_wanted = selection::matches(selector, &about.labels)
                     && options
                         .is_some_and(|it| it.select(&about.labels) && !it.is_reverted_on(node));
-                let said = said.get(node);
+                let report = reports.get(node);
                 let is_matching = has_handler && is_wanted;
-                if !is_matching && said.is_none() {
+                if !is_matching && report.is_none() {
                     continue;
                 }
                 let own = values.of(node);
                 let view = NodeView {
                     is_ready: about.is_ready,
-                    enactment: said.and_then(|it| it.uid.clone()),
-                    phase: said.map_or(Phase::Unknown, |it| it.phase_under(options, own.clone())),
-                    generation: said.and_then(|it| it.generation),
-                    said: said.and_then(|it| it.said),
-                    used: said.and_then(|it| it.used),
+                    enactment: report.and_then(|it| it.uid.clone()),
+                    phase: report.map_or(Phase::Unknown, |it| it.phase_under(options, own.clone())),
+                    generation: report.and_then(|it| it.generation),
+                    reported_at: report.and_then(|it| it.reported_at),
+                    used: report.and_then(|it| it.used),
                     is_free: !busy.contains(node),
-                    refusal: said.and_then(|it| it.refusal.clone()),
+                    refusal: report.and_then(|it| it.refusal.clone()),
                     is_reverted: options.is_some_and(|it| it.is_reverted_on(node))
-                        && said.is_some_and(|it| it.revert_limit.is_some()),
+                        && report.is_some_and(|it| it.revert_limit.is_some()),
                 };
                 let nodes =
                     if is_matching { &mut policy_nodes.nodes } else { &mut policy_nodes.leaving };
                 nodes.insert(node.to_owned(), view);
-                if let Some(said) = said.filter(|it| is_matching && it.generation == generation)
-                    && !said.warnings.is_empty()
+                if let Some(report) = report.filter(|it| is_matching && it.generation == generation)
+                    && !report.warnings.is_empty()
                 {
-                    policy_nodes.warnings.insert(node.to_owned(), said.warnings.clone());
+                    policy_nodes.warnings.insert(node.to_owned(), report.warnings.clone());
                 }
                 policy_nodes.values.extend(own.map(|own| (node.to_owned(), own)));
             }
@@ -305,7 +305,7 @@ impl View {
 }
 
 /// The assignment of policies in a node's report.
-fn told(report: &PartialObjectMeta<NodeNetworkState>) -> Option<Assignments> {
+fn assignments(report: &PartialObjectMeta<NodeNetworkState>) -> Option<Assignments> {
     Assignments::parse(report.annotations().get(ASSIGNED_POLICIES)?)
 }
 
@@ -350,7 +350,7 @@ pub(super) fn node_view(enactment: Option<Enactment>) -> NodeView {
         enactment: facts.as_ref().and_then(|it| it.uid.clone()),
         phase: facts.as_ref().map_or(Phase::Unknown, |it| it.phase),
         generation: facts.as_ref().and_then(|it| it.generation),
-        said: facts.as_ref().and_then(|it| it.said),
+        reported_at: facts.as_ref().and_then(|it| it.reported_at),
         used: facts.as_ref().and_then(|it| it.used),
         is_free: true,
         refusal: None,
@@ -375,7 +375,7 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         policy,
         phase: Phase::of(&status.conditions),
         generation: status.policy_generation.or(accepted),
-        said: heartbeats.map(|time| time.0).max(),
+        reported_at: heartbeats.map(|time| time.0).max(),
         uid,
         used: status.used_slot.map(|time| time.0),
         features: status.features,
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_as_long_as_the_annotations_ask_for_the_same() {
+    fn a_failure_counts_while_the_annotations_are_the_same() {
         let mut view = seen();
         let mut failed = enactment("a", "one", Phase::Failed);
         let usual = terms::terms(&PolicyOptions::default());

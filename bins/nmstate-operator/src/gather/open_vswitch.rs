@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_told_from_errors() {
+    fn rows_are_distinguished_from_errors() {
         let good = json!({"id": 0, "error": null, "result": [{"rows": [{"name": "br-ex"}]}]});
         assert_eq!(rows(&good).unwrap(), json!([{"name": "br-ex"}]));
         let bad = json!({"id": 0, "error": null, "result": [{"error": "unknown table"}]});

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_static_when_somebody_configured_it() {
+    fn a_configured_route_is_static() {
         let v4 = |last: u8| json!({"destination": format!("192.0.2.{last}/32")});
         let v6 = |last: u8| json!({"destination": format!("2001:db8::{last}/128")});
         // Running, configured; then IPv4 static, IPv4 dynamic, IPv6 static, IPv6 dynamic.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_are_measured_by_whether_they_were_answered() {
+    fn probes_are_measured_by_whether_they_succeeded() {
         let report = |answered, milliseconds| ProbeReport {
             probe: "p".into(),
             answered,

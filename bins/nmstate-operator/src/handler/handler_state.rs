@@ -191,13 +191,13 @@ impl HandlerState {
         }
     }
 
-    pub(super) fn take(&mut self, told: News) {
-        if let News::Report(event) = &told
+    pub(super) fn take(&mut self, news: News) {
+        if let News::Report(event) = &news
             && let Event::Apply(report) = event.as_ref()
         {
             self.report.saw(report.metadata.resource_version.as_deref());
         }
-        if self.view.take(told) == Refresh::Now {
+        if self.view.take(news) == Refresh::Now {
             self.report.forget();
             self.read_network_at = Some(Instant::now());
         }

@@ -56,8 +56,8 @@ pub trait Machine {
     /// Returns when something changed since the last time.
     async fn changed(&self);
     /// Whether a change survives a reboot, given what its policy specifies.
-    fn persistence(&self, asked: Option<Persistence>) -> Persistence {
-        asked.unwrap_or_default()
+    fn persistence(&self, requested: Option<Persistence>) -> Persistence {
+        requested.unwrap_or_default()
     }
     /// The version of NetworkManager.
     async fn version(&self) -> Option<String>;
@@ -153,8 +153,8 @@ impl Machine for NodeNetwork {
         }
     }
 
-    fn persistence(&self, asked: Option<Persistence>) -> Persistence {
-        asked.unwrap_or(self.settings.persistence)
+    fn persistence(&self, requested: Option<Persistence>) -> Persistence {
+        requested.unwrap_or(self.settings.persistence)
     }
 
     async fn version(&self) -> Option<String> {
@@ -178,7 +178,7 @@ fn checks(probes: &Probes, api: &Endpoint, dns_name: &str, ping_target: Option<I
     for kind in ProbeKind::ALL {
         let when = match (kind, probes) {
             (ProbeKind::ApiServer, _) => When::Always,
-            (_, Probes::WhatAnsweredBefore) => When::HeldBefore,
+            (_, Probes::SucceededBefore) => When::HeldBefore,
             (_, Probes::These(these)) if these.contains(&kind) => When::Always,
             (_, Probes::These(_)) => continue,
         };
@@ -191,7 +191,7 @@ fn checks(probes: &Probes, api: &Endpoint, dns_name: &str, ping_target: Option<I
 
 fn readiness(probes: &Probes) -> Option<When> {
     match probes {
-        Probes::WhatAnsweredBefore => Some(When::HeldBefore),
+        Probes::SucceededBefore => Some(When::HeldBefore),
         Probes::These(these) => these.contains(&ProbeKind::NodeReadiness).then_some(When::Always),
     }
 }
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(probes: &Probes) -> Vec<(String, When)> {
+    fn selected(probes: &Probes) -> Vec<(String, When)> {
         let api = Endpoint { host: "api.example".into(), port: 6443 };
         let checks = checks(probes, &api, "example", None);
         checks.list.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
@@ -335,13 +335,13 @@ mod tests {
 
     #[test]
     fn the_api_server_is_always_probed() {
-        let api = ("the API server api.example:6443 answers".to_owned(), When::Always);
-        let usual = asked(&Probes::WhatAnsweredBefore);
+        let api = ("the API server api.example:6443 responds".to_owned(), When::Always);
+        let usual = selected(&Probes::SucceededBefore);
         assert_eq!(usual[0], api);
-        assert_eq!(asked(&Probes::These(BTreeSet::new())), [api]);
+        assert_eq!(selected(&Probes::These(BTreeSet::new())), [api]);
         assert!(usual[1..].iter().all(|(_, when)| *when == When::HeldBefore));
-        let dns = asked(&Probes::These(BTreeSet::from([ProbeKind::Dns])));
-        assert_eq!(dns[1], ("a name server answers".to_owned(), When::Always));
+        let dns = selected(&Probes::These(BTreeSet::from([ProbeKind::Dns])));
+        assert_eq!(dns[1], ("a name server responds".to_owned(), When::Always));
     }
 
     #[test]

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_that_is_too_large_is_reported_in_part_and_says_so() {
+    fn a_network_that_is_too_large_is_reported_in_part_with_a_note() {
         let route = |number| serde_json::json!({"destination": format!("10.{number}.0.0/16")});
         let routes: Vec<_> = (0..50_000).map(route).collect();
         let state = serde_json::json!({"interfaces": [], "routes": {"running": routes}});
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_told_is_the_version_used() {
+    fn the_reported_version_is_the_version_used() {
         let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
         let lock = std::fs::read_to_string(lock).unwrap();
         let entry = format!("name = \"nmstate\"\nversion = \"{NMSTATE_VERSION}\"\n");

@@ -27,7 +27,7 @@ pub(super) struct Policies {
 #[derive(Debug)]
 struct Read {
     /// The assignment by the coordinator at that time; none if the policy was not assigned.
-    told: Option<Assignment>,
+    assignment: Option<Assignment>,
     /// None if the policy does not exist.
     policy: Option<Result<Policy, Unreadable>>,
     /// The slots to revert a deleted policy of this name.
@@ -44,7 +44,7 @@ pub(super) struct Source {
 
 impl Source {
     /// Reads a policy after a while, and the slots to revert it if there is one for this node.
-    fn read(&self, name: String, told: Option<Assignment>, after: Duration) -> Reading {
+    fn read(&self, name: String, assignment: Option<Assignment>, after: Duration) -> Reading {
         let policies: Api<StoredPolicy> = Api::all(self.client.clone());
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
         Box::pin(async move {
@@ -52,14 +52,14 @@ impl Source {
             let read = async {
                 // First the slots: a policy that does not exist afterwards did not exist when they
                 // were read, either.
-                let reverts = match told.as_ref().and_then(|told| told.revert) {
+                let reverts = match assignment.as_ref().and_then(|assignment| assignment.revert) {
                     Some(_) => reverts(within(leases.get_opt(REVERTS)).await??, &name)?,
                     None => Vec::new(),
                 };
                 Ok((within(policies.get_opt(&name)).await??, reverts))
             };
             let result: Result<_> = read.await;
-            ReadResult { name, told, result }
+            ReadResult { name, assignment, result }
         })
     }
 }
@@ -81,7 +81,7 @@ pub(super) type Reading = Pin<Box<dyn Future<Output = ReadResult>>>;
 /// The result of reading a policy.
 pub(super) struct ReadResult {
     name: String,
-    told: Option<Assignment>,
+    assignment: Option<Assignment>,
     result: Result<(Option<StoredPolicy>, Vec<Slot>)>,
 }
 
@@ -109,22 +109,22 @@ impl Policies {
         let assigned = self.assigned.as_ref()?;
         let mut names = assigned.iter().map(|(name, _)| name).chain(reported);
         let is_new = |name: &&str| {
-            self.read.get(*name).is_none_or(|read| read.told.as_ref() != assigned.get(name))
+            self.read.get(*name).is_none_or(|read| read.assignment.as_ref() != assigned.get(name))
         };
         let name = names.find(is_new)?.to_owned();
-        let told = assigned.get(&name).cloned();
-        Some(source.read(name, told, after))
+        let assignment = assigned.get(&name).cloned();
+        Some(source.read(name, assignment, after))
     }
 
     /// Reads a policy again, whether it has changed or not.
     pub(super) fn again(&self, name: &str, source: &Source) -> Reading {
-        let told = self.assigned.as_ref().and_then(|assigned| assigned.get(name)).cloned();
-        source.read(name.to_owned(), told, Duration::ZERO)
+        let assignment = self.assigned.as_ref().and_then(|assigned| assigned.get(name)).cloned();
+        source.read(name.to_owned(), assignment, Duration::ZERO)
     }
 
     /// Stores the result of a read. Returns whether it succeeded.
     pub(super) fn take(&mut self, result: ReadResult) -> bool {
-        let ReadResult { name, told, result } = result;
+        let ReadResult { name, assignment, result } = result;
         match result {
             Ok((policy, reverts)) => {
                 let policy = policy.map(|policy| policy.read());
@@ -136,7 +136,7 @@ impl Policies {
                     _ => false,
                 };
                 if !self.read.get(&name).is_some_and(is_older) {
-                    self.read.insert(name, Read { told, policy, reverts });
+                    self.read.insert(name, Read { assignment, policy, reverts });
                 }
                 true
             }
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    fn told(generation: i64) -> Assignments {
+    fn assignments(generation: i64) -> Assignments {
         let mut policy = Policy::new("p");
         policy.metadata.generation = Some(generation);
         let mut assigned = Assignments::default();
@@ -197,9 +197,9 @@ mod tests {
     }
 
     fn read(policies: &mut Policies, policy: Option<StoredPolicy>) {
-        let told = policies.assigned.as_ref().unwrap().get("p").cloned();
+        let assignment = policies.assigned.as_ref().unwrap().get("p").cloned();
         let result = Ok((policy, Vec::new()));
-        assert!(policies.take(ReadResult { name: "p".into(), told, result }));
+        assert!(policies.take(ReadResult { name: "p".into(), assignment, result }));
     }
 
     fn stored() -> StoredPolicy {
@@ -211,13 +211,16 @@ mod tests {
         let assigned = policies.assigned.as_ref()?;
         let mut names = assigned.iter().map(|(name, _)| name).chain(reported.iter().copied());
         let is_new = |name: &&str| {
-            policies.read.get(*name).is_none_or(|read| read.told.as_ref() != assigned.get(name))
+            policies
+                .read
+                .get(*name)
+                .is_none_or(|read| read.assignment.as_ref() != assigned.get(name))
         };
         names.find(is_new).map(str::to_owned)
     }
 
     #[test]
-    fn nothing_is_known_before_the_coordinator_has_told() {
+    fn the_view_is_incomplete_until_the_coordinator_assigns_policies() {
         let mut policies = Policies::default();
         assert!(!policies.are_complete([].into_iter()));
         assert_eq!(next(&policies, &["p"]), None);
@@ -228,15 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_read_when_something_is_told_about_it() {
+    fn a_policy_is_read_when_its_assignment_changes() {
         let mut policies = Policies::default();
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         assert_eq!(next(&policies, &[]).as_deref(), Some("p"));
         read(&mut policies, Some(stored()));
         assert_eq!(next(&policies, &["p"]), None);
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         assert_eq!(next(&policies, &["p"]), None, "nothing new");
-        policies.assign(told(2));
+        policies.assign(assignments(2));
         assert_eq!(next(&policies, &["p"]).as_deref(), Some("p"));
         assert!(policies.are_complete(["p"].into_iter()), "what was read is used until then");
     }
@@ -248,7 +251,7 @@ mod tests {
             serde_json::from_str(&format!(r#"{{"metadata":{metadata}}}"#)).unwrap()
         };
         let mut policies = Policies::default();
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         for (read_now, expected) in [(7, 7), (6, 7), (10, 10)] {
             read(&mut policies, Some(stored(read_now)));
             let held = policies.get("p").unwrap().as_ref().unwrap();
@@ -257,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_not_told_of_any_more_is_deleted_only_if_the_server_says_so() {
+    fn an_unassigned_policy_is_deleted_only_if_the_server_confirms_it() {
         let mut policies = Policies::default();
-        policies.assign(told(1));
+        policies.assign(assignments(1));
         read(&mut policies, Some(stored()));
         policies.assign(Assignments::default());
         assert!(!policies.is_absent("p") && policies.get("p").is_some());

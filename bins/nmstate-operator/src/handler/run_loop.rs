@@ -332,9 +332,9 @@ impl<M: Machine> Handler<M> {
         }
         // A handler that ended cannot report that the drift is over.
         memory.is_drift_reported = is_reported && reports_drift(&held);
-        let looks = memory.options.drift != Drift::Ignore;
+        let checks_drift = memory.options.drift != Drift::Ignore;
         handler.memory.insert(policy.to_owned(), memory);
-        if looks {
+        if checks_drift {
             handler.read_network_at = Some(Instant::now());
         }
         if let Some(refused) = refused {

@@ -38,7 +38,7 @@ pub(crate) enum News {
 pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News> {
     let own = || Config::default().fields(&format!("metadata.name={node}"));
     let ours = Config::default().labels(&format!("{NODE_LABEL}={node}"));
-    fn told<T>(
+    fn to_news<T>(
         make: impl Fn(T) -> News + Send + 'static,
     ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
         move |event| event.map_or_else(News::Lost, &make)
@@ -47,9 +47,9 @@ pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News>
     let enactments = watcher(Api::<Enactment>::all(client.clone()), ours);
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), own());
     select_all([
-        nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
-        enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
-        reports.default_backoff().map(told(|event| News::Report(Box::new(event)))).boxed(),
+        nodes.default_backoff().map(to_news(|event| News::Node(Box::new(event)))).boxed(),
+        enactments.default_backoff().map(to_news(|event| News::Enactment(Box::new(event)))).boxed(),
+        reports.default_backoff().map(to_news(|event| News::Report(Box::new(event)))).boxed(),
     ])
     .boxed()
 }
@@ -88,12 +88,12 @@ impl View {
             }),
             News::Enactment(event) => self.enactments.take(*event, |enactment| enactment),
             News::Report(event) => {
-                let before = self.report.is_complete().then(|| self.asked());
-                if let Some(assigned) = told(&event) {
+                let before = self.report.is_complete().then(|| self.requested());
+                if let Some(assigned) = assignments(&event) {
                     self.policies.assign(assigned);
                 }
                 self.report.take(*event, |report| report.labels().get(REFRESH_LABEL).cloned());
-                if before.is_some_and(|before| before != self.asked()) {
+                if before.is_some_and(|before| before != self.requested()) {
                     return Refresh::Now;
                 }
             }
@@ -102,8 +102,8 @@ impl View {
         Refresh::No
     }
 
-    fn asked(&self) -> Option<Option<String>> {
-        self.report.iter().next().map(|(_, asked)| asked.clone())
+    fn requested(&self) -> Option<Option<String>> {
+        self.report.iter().next().map(|(_, requested)| requested.clone())
     }
 
     /// Whether the view is complete enough to act.
@@ -293,7 +293,7 @@ fn policy_label(enactment: &Enactment) -> Option<&str> {
 }
 
 /// The coordinator's assignment for this node. A deleted report has none.
-fn told(event: &Event<PartialObjectMeta<NodeNetworkState>>) -> Option<Assignments> {
+fn assignments(event: &Event<PartialObjectMeta<NodeNetworkState>>) -> Option<Assignments> {
     match event {
         Event::Apply(report) | Event::InitApply(report) => {
             Assignments::parse(report.annotations().get(ASSIGNED_POLICIES)?)

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_ends_when_the_cluster_says_so_and_not_when_it_says_nothing() {
+    fn trust_ends_when_the_cluster_removes_it_and_not_without_a_response() {
         let now = Instant::now();
         let mut known = Known::default();
         known.take(Ok(authority()), now);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_due_after_minutes_and_in_doubt_after_seconds() {
+    fn the_ca_is_read_after_minutes_and_in_doubt_after_seconds() {
         let start = Instant::now();
         let mut known = Known::default();
         assert!(known.is_due(false, start));

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_library_that_speaks_tls() {
+    fn names_are_those_of_the_tls_library() {
         for name in CipherSuite::ALL {
             assert_eq!(format!("{:?}", suite(name).suite()), name.name());
         }

@@ -116,12 +116,12 @@ fn whole<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    watcher(api, config).default_backoff().filter_map(|event| async move { told(event) }).boxed()
+    watcher(api, config).default_backoff().filter_map(|event| async move { changed(event) }).boxed()
 }
 
 /// A watch that failed resumes by itself after a while, and then delivers all objects again. Its
 /// start is not an event: a watch that cannot be opened restarts repeatedly.
-fn told<K>(event: Result<Event<K>, watcher::Error>) -> Option<()> {
+fn changed<K>(event: Result<Event<K>, watcher::Error>) -> Option<()> {
     match event {
         Ok(Event::Init) => None,
         Ok(_) => Some(()),

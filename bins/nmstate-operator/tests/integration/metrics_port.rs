@@ -10,7 +10,7 @@ use lab::certificates::Authority;
 use lab_cluster::kube::ApiServer;
 use reqwest::tls::Version;
 
-use scene::{Asking, MONITORING, Part, put_client_authority};
+use scene::{MONITORING, Part, TestClient, put_client_authority};
 
 #[tokio::test]
 async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
@@ -28,7 +28,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
         folder.path(),
     )
     .await;
-    let asking = |trusted: &Authority| Asking::of(trusted).with(&monitoring);
+    let asking = |trusted: &Authority| TestClient::of(trusted).with(&monitoring);
 
     // Without certificate and CA the port does not respond to any client and logs the reason;
     // everything else continues to work.
@@ -47,16 +47,17 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     part.says("metrics are served").await;
 
     // Other clients are distinguished by what they lack.
-    let somebody = clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();
-    let text = Asking::of(&serving).with(&somebody).answer_of(403, &part).await;
+    let other_account =
+        clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();
+    let text = TestClient::of(&serving).with(&other_account).response_with(403, &part).await;
     assert!(
         text.contains("metrics are for system:serviceaccount:openshift-monitoring:prometheus-k8s")
     );
-    Asking::of(&serving).refused(&part).await;
-    let stranger = Authority::generate().unwrap().client(MONITORING).unwrap();
-    Asking::of(&serving).with(&stranger).refused(&part).await;
+    TestClient::of(&serving).refused(&part).await;
+    let other_authority = Authority::generate().unwrap().client(MONITORING).unwrap();
+    TestClient::of(&serving).with(&other_authority).refused(&part).await;
     let server_certificate = clients.server().unwrap();
-    Asking::of(&serving).with(&server_certificate).refused(&part).await;
+    TestClient::of(&serving).with(&server_certificate).refused(&part).await;
     for version in [Version::TLS_1_2, Version::TLS_1_3] {
         asking(&serving).only(version).numbers(&part).await;
     }
@@ -73,7 +74,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     let new_clients = Authority::generate().unwrap();
     put_client_authority(&server, &new_clients).await;
     let new_monitoring = new_clients.client(MONITORING).unwrap();
-    Asking::of(&new_serving).with(&new_monitoring).numbers(&part).await;
+    TestClient::of(&new_serving).with(&new_monitoring).numbers(&part).await;
     asking(&new_serving).refused(&part).await;
 
     assert!(part.runs());
@@ -90,7 +91,7 @@ async fn a_version_below_the_minimum_is_refused(server: &ApiServer, clients: &Au
     let arguments = ["--namespace=default".to_owned(), "--tls-min-version=VersionTLS13".to_owned()];
     let part = Part::start("coordinator", &arguments, server.kubeconfig(), folder.path()).await;
     let monitoring = clients.client(MONITORING).unwrap();
-    let asking = |version| Asking::of(&serving).with(&monitoring).only(version);
+    let asking = |version| TestClient::of(&serving).with(&monitoring).only(version);
     asking(Version::TLS_1_3).numbers(&part).await;
     asking(Version::TLS_1_2).refused(&part).await;
 }
@@ -104,7 +105,7 @@ async fn handlers_serve_theirs_likewise(server: &ApiServer, clients: &Authority)
     let arguments = ["--node-name=n1".to_owned(), format!("--node-lock={}", lock.display())];
     let part = Part::start("handler", &arguments, server.kubeconfig(), folder.path()).await;
     let monitoring = clients.client(MONITORING).unwrap();
-    let asking = Asking::of(&serving).with(&monitoring);
+    let asking = TestClient::of(&serving).with(&monitoring);
     let line = "nmstate_handler_rollbacks_total{cause=\"probe\"} 0\n";
     asking.numbers_with(line, &part).await;
     assert_eq!(part.health("/healthz").await, 200);

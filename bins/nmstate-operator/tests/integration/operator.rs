@@ -3,7 +3,7 @@
 
 mod br_ex;
 mod cluster;
-mod journey;
+mod lifecycle;
 mod on_a_node;
 mod permissions;
 mod plain_kubernetes;

@@ -49,13 +49,13 @@ static MACHINES: Pool<storage_networks::bench::Bench> =
 
 /// Changes that are expected to succeed, by handlers with a long timeout.
 mod nodes {
-    use crate::rollout::bench::Patience;
+    use crate::rollout::bench::Deadline;
     use crate::rollout::{
         annotations, basics, canary, checks, drift, membership, node_values, odd_input, outages,
         persistence, several,
     };
 
-    shared_tests! { crate::rollout::NODES, Patience::Usual;
+    shared_tests! { crate::rollout::NODES, Deadline::Usual;
         nothing_is_applied_before_the_cluster_was_installed_once => basics::not_before_installed,
         a_policy_is_applied_to_all_nodes_as_many_at_a_time_as_it_allows => basics::one_after_the_other,
         the_canary_is_changed_first_and_the_others_follow => canary::goes_first,
@@ -70,7 +70,7 @@ mod nodes {
         labels_of_nodes_select_policies_immediately => membership::labels_choose,
         a_report_is_removed_although_its_handler_was_down_when_the_policy_was_deleted => membership::deleted_meanwhile,
         captures_move_the_address_of_a_node_to_a_bridge_and_back => several::captures,
-        policies_that_cannot_be_applied_do_not_hinder_others => odd_input::hinders_nobody,
+        policies_that_cannot_be_applied_do_not_hinder_others => odd_input::does_not_hinder_others,
         a_report_that_is_deleted_or_damaged_is_written_again => odd_input::reports_come_back,
         edits_of_two_writers_end_with_the_last_one => several::two_writers,
         a_change_that_would_remove_br_ex_is_rejected_before_anything_changes => basics::br_ex_is_guarded,
@@ -96,10 +96,10 @@ mod nodes {
 
 /// Changes that are expected to be rolled back, by handlers with a short timeout.
 mod nodes_without_patience {
-    use crate::rollout::bench::Patience;
+    use crate::rollout::bench::Deadline;
     use crate::rollout::{annotations, basics, canary, probes};
 
-    shared_tests! { crate::rollout::NODES, Patience::Short;
+    shared_tests! { crate::rollout::NODES, Deadline::Short;
         a_policy_that_cuts_the_node_off_is_rolled_back_and_stops_the_others => basics::taken_back,
         a_named_canary_that_fails_leaves_the_others_untouched => canary::fails,
         the_requested_probes_decide => probes::decide,

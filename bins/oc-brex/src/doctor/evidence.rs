@@ -104,7 +104,7 @@ impl Evidence {
             for it in failed.filter(|it| ["Failing", "Aborted"].contains(&it.condition.as_str())) {
                 seen.further.push(Diagnosis {
                     severity: DiagnosisSeverity::Broken,
-                    problem: format!("policy {} is not in force on this node", it.policy),
+                    problem: format!("policy {} is not applied on this node", it.policy),
                     because: format!("enactment {}.{}: {}", it.node, it.policy, it.message),
                     remedy: "correct the policy; the node has its previous network".into(),
                 });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::{Document, node_state};
-use command_line::say;
+use command_line::print_message;
 use first_boot::summary::ANNOTATION;
 use first_boot::{DocumentHash, Report};
 use located_yaml::{Keys, load};
@@ -81,7 +81,7 @@ pub(super) fn read(path: &Path, evidence: &mut Evidence) -> Result<()> {
         cluster.add(kind, items)?;
     }
     for note in &cluster.notes {
-        say(&format!("note: {}: {note}", path.display()));
+        print_message(&format!("note: {}: {note}", path.display()));
     }
     evidence.add_cluster(&cluster);
     Ok(())

@@ -60,7 +60,7 @@ impl Prompt for Terminal {
     }
 
     fn show(&mut self, text: &str) {
-        command_line::say(text);
+        command_line::print_message(text);
     }
 
     fn can_correct(&self) -> bool {

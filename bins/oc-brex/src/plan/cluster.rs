@@ -10,7 +10,7 @@ use br_ex_authoring::inventory::{
     DocumentName, Inventory, InventoryDocument, place_files, short_name,
 };
 use br_ex_day2::{Basis, Class, Masquerade, Plan, PlanOptions, State};
-use command_line::{Ending, print, say};
+use command_line::{Ending, print, print_message};
 use first_boot::matching::{self, Match};
 use first_boot::{Candidate, choose};
 use machine_config::Role;
@@ -49,21 +49,25 @@ pub(super) fn plan(
     let (selections, mut problems) = select(&inventory, &objects);
     problems.extend(unlisted(&inventory, &objects, &selections));
     if !problems.is_empty() {
-        problems.iter().for_each(|problem| say(&format!("error: {problem}")));
-        say("Nothing was written.");
+        problems.iter().for_each(|problem| print_message(&format!("error: {problem}")));
+        print_message("Nothing was written.");
         return Ok(Ending::Findings);
     }
     let mut has_errors = false;
     let mut plans = Vec::new();
     for Selection { node, role, document } in selections {
         let Some(document) = document else {
-            say(&format!("note: {}: no document in {} is for it", node.name, hosts.display()));
+            print_message(&format!(
+                "note: {}: no document in {} is for it",
+                node.name,
+                hosts.display()
+            ));
             continue;
         };
         match plan_node(&objects, node, document, reader, out) {
             Ok((plan, pictures)) => plans.push(NodePlan { node, role, document, plan, pictures }),
             Err(error) => {
-                say(&format!("error: {}: {error:#}", node.name));
+                print_message(&format!("error: {}: {error:#}", node.name));
                 has_errors = true;
             }
         }
@@ -73,12 +77,12 @@ pub(super) fn plan(
     print(details(&plans))?;
     has_errors |= plans.iter().any(|it| it.plan.class() == Some(Class::Forbidden));
     if has_errors {
-        say("Nothing was written.");
+        print_message("Nothing was written.");
         return Ok(Ending::Findings);
     }
     let Some(folder) = out else {
         if plans.iter().any(|it| it.plan.policy.is_some()) {
-            say("To write the policies, add --out DIR.");
+            print_message("To write the policies, add --out DIR.");
         }
         return Ok(Ending::Good);
     };
@@ -94,7 +98,7 @@ fn inventory(hosts: &Path) -> Result<Inventory> {
     }
     let placement = place_files(&top, &files, None);
     for note in inputs::notes(&top, &placement) {
-        say(&note);
+        print_message(&note);
     }
     placement.into_inventory().map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|it| format!("  {it}")).collect();
@@ -165,7 +169,7 @@ fn unlisted(inventory: &Inventory, objects: &Objects, selections: &[Selection<'_
         let named = matching::matches(&String::from_utf8_lossy(&placed.bytes)).unwrap_or_default();
         let texts: Vec<String> = named.iter().map(ToString::to_string).collect();
         if named.iter().any(|it| matches!(it, Match::Serial(_))) {
-            say(&format!(
+            print_message(&format!(
                 "note: {origin}: it is for {}; the API has no serial numbers of nodes, so it is not \
                  planned. Name it after its node",
                 texts.join(" or ")
@@ -276,7 +280,7 @@ fn write(folder: &Path, plans: &[NodePlan<'_>]) -> Result<()> {
         }
     }
     for path in writing::manifests(folder, &files.into_iter().collect::<Vec<_>>())? {
-        say(&format!("wrote {}", path.display()));
+        print_message(&format!("wrote {}", path.display()));
     }
     if !order.is_empty() {
         print("\nApply in this order, each after the one before it has succeeded:\n")?;

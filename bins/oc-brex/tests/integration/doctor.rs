@@ -218,7 +218,7 @@ fn must_gather_is_evaluated_as_a_running_cluster_is() {
     for expected in [
         "worker-1.yml was changed after br-ex was configured from it",
         "nmstate rejected the document",
-        "policy mtu is not in force on this node",
+        "policy mtu is not applied on this node",
         "the switch drops large frames",
         "br-ex did not come up",
         "there is no information about worker-9",

@@ -173,8 +173,8 @@ fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
 fn a_refused_flag_is_reported_with_its_name_and_the_reason() {
     for flag in refused::FLAGS {
         let line = match flag.takes {
-            refused::Takes::Switch => format!("--{}", flag.long),
-            refused::Takes::Value => format!("--{} x", flag.long),
+            refused::FlagKind::Switch => format!("--{}", flag.long),
+            refused::FlagKind::Value => format!("--{} x", flag.long),
         };
         let problems = read(&line).unwrap().mirror.refused.problems();
         assert_eq!(problems.len(), 1, "{line}");

@@ -1,10 +1,10 @@
-//! Plans and reports of deletions, for people.
+//! Plans and reports of deletions, for users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use delete_plan::RepositoryBytes;
-use mirror::{DeleteReport, Ending, Fate, PlannedDeletion};
+use mirror::{DeleteReport, DeletionOutcome, Ending, PlannedDeletion};
 use oci::Repository;
 use serde::Serialize;
 
@@ -88,12 +88,15 @@ fn bytes(text: &mut String, repositories: &BTreeMap<Repository, RepositoryBytes>
     let _ = writeln!(text, "{} reclaimable in total", quantity::bytes(total));
 }
 
-/// Says that sizes of what another program mirrored are unknown, and not zero.
+/// States that sizes of what another program mirrored are unknown, and not zero.
 fn unknown_bytes(text: &mut String, report: &DeleteReport) {
-    let is_deleted = |fate: &Fate| {
+    let is_deleted = |fate: &DeletionOutcome| {
         matches!(
             fate,
-            Fate::Deleted | Fate::WouldDelete | Fate::Untagged { .. } | Fate::WouldUntag { .. }
+            DeletionOutcome::Deleted
+                | DeletionOutcome::WouldDelete
+                | DeletionOutcome::Untagged { .. }
+                | DeletionOutcome::WouldUntag { .. }
         )
     };
     let deleted = report.images.iter().filter(|image| is_deleted(&image.fate));
@@ -152,16 +155,23 @@ pub(super) fn planned_json(planned: &PlannedDeletion) -> serde_json::Result<Stri
 /// The report of a deletion.
 pub(super) fn executed(report: &DeleteReport) -> String {
     let mut text = String::from("=== Results ===\n");
-    let count = |is: fn(&Fate) -> bool| report.images.iter().filter(|i| is(&i.fate)).count();
+    let count =
+        |is: fn(&DeletionOutcome) -> bool| report.images.iter().filter(|i| is(&i.fate)).count();
     for (images, what) in [
-        (count(|fate| matches!(fate, Fate::Deleted)), "deleted"),
-        (count(|fate| matches!(fate, Fate::Untagged { .. })), "untagged; others use the manifest"),
-        (count(|fate| matches!(fate, Fate::WouldDelete)), "would be deleted"),
-        (count(|fate| matches!(fate, Fate::WouldUntag { .. })), "would lose only the tag"),
-        (count(|fate| matches!(fate, Fate::AlreadyGone)), "already absent"),
-        (count(|fate| matches!(fate, Fate::Kept { .. })), "kept"),
-        (count(|fate| matches!(fate, Fate::Failed { .. })), "failed"),
-        (count(|fate| matches!(fate, Fate::NotReached)), "not reached"),
+        (count(|fate| matches!(fate, DeletionOutcome::Deleted)), "deleted"),
+        (
+            count(|fate| matches!(fate, DeletionOutcome::Untagged { .. })),
+            "untagged; others use the manifest",
+        ),
+        (count(|fate| matches!(fate, DeletionOutcome::WouldDelete)), "would be deleted"),
+        (
+            count(|fate| matches!(fate, DeletionOutcome::WouldUntag { .. })),
+            "would lose only the tag",
+        ),
+        (count(|fate| matches!(fate, DeletionOutcome::AlreadyGone)), "already absent"),
+        (count(|fate| matches!(fate, DeletionOutcome::Kept { .. })), "kept"),
+        (count(|fate| matches!(fate, DeletionOutcome::Failed { .. })), "failed"),
+        (count(|fate| matches!(fate, DeletionOutcome::NotReached)), "not reached"),
     ] {
         if images > 0 {
             let _ = writeln!(text, "{} {what}", quantity::count(images, "image"));
@@ -169,11 +179,15 @@ pub(super) fn executed(report: &DeleteReport) -> String {
     }
     for image in &report.images {
         let _ = match &image.fate {
-            Fate::Kept { because } => writeln!(text, "  kept {}: {because}", image.image),
-            Fate::Untagged { kept_by } | Fate::WouldUntag { kept_by } => {
+            DeletionOutcome::Kept { because } => {
+                writeln!(text, "  kept {}: {because}", image.image)
+            }
+            DeletionOutcome::Untagged { kept_by } | DeletionOutcome::WouldUntag { kept_by } => {
                 writeln!(text, "  tag only {}: also named by {}", image.image, kept_by.join(", "))
             }
-            Fate::Failed { error } => writeln!(text, "  failed {}: {error}", image.image),
+            DeletionOutcome::Failed { error } => {
+                writeln!(text, "  failed {}: {error}", image.image)
+            }
             _ => Ok(()),
         };
     }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_state_progress_attempts_and_reason() {
+    fn a_line_has_state_progress_attempts_and_reason() {
         let shard = ShardState {
             index: 3,
             pod: "p".into(),

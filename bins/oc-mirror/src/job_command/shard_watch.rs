@@ -1,4 +1,4 @@
-//! What a command that follows a run knows of its shards: what was printed, how far they are, and
+//! The state of the shards of a run that a command follows: what was printed, their progress, and
 //! the metrics of them.
 
 use std::collections::BTreeMap;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_tell_the_shards_apart() {
+    fn metrics_distinguish_the_shards() {
         let job = JobProgress { completions: 4, active: 1, succeeded: 1, ..JobProgress::default() };
         let mut watch = watch();
         watch.count(&[shard(0, PodState::Succeeded), shard(2, PodState::Running)]);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn checking_archives_between_plan_and_copy_forgets_no_size() {
+    fn checking_archives_between_plan_and_copy_keeps_all_sizes() {
         let mut tally = tally(&[
             Event::Planned { images: 1, present: 0, blobs: 1, bytes: 4096 },
             Event::Verified { bytes: 512, of: 512 },

@@ -127,13 +127,13 @@ fn read(path: &Path, arguments: &ShardArguments) -> Result<ShardPart, ReadError>
 
 /// Follows what the run writes: whether to pause. Its end is the end of the shard.
 fn follow_input(cancel: CancellationToken) -> watch::Receiver<bool> {
-    let (told, held) = watch::channel(false);
+    let (pause, held) = watch::channel(false);
     // A thread of its own: reading cannot be cancelled, and must not keep the program from ending.
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
             match line.as_str() {
-                PAUSE => told.send_replace(true),
-                RESUME => told.send_replace(false),
+                PAUSE => pause.send_replace(true),
+                RESUME => pause.send_replace(false),
                 _ => continue,
             };
         }

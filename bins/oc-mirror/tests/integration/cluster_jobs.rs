@@ -255,7 +255,7 @@ async fn an_image_that_cannot_be_pulled_is_reported_and_the_run_can_be_cancelled
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_without_the_right_to_create_jobs_is_told_so_and_nothing_starts() {
+async fn an_account_without_permission_to_create_jobs_gets_an_error_and_nothing_starts() {
     let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     let to = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     let corpus = Corpus::tiny(2).unwrap();

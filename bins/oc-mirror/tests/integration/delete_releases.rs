@@ -39,7 +39,7 @@ fn run(world: &World, site: &Site, line: &str) -> Ran {
     let mut command = site.command(line);
     command.env("OCP_SIGNATURE_VERIFICATION_PK", site.path("release-key.asc"));
     let ran = Ran::of(command.output().unwrap());
-    assert!(world.service.server.requests().count() > 0, "the world was asked before");
+    assert!(world.service.server.requests().count() > 0, "requests were sent before");
     ran
 }
 

@@ -61,7 +61,7 @@ fn every_refused_flag_is_in_the_differences_with_its_reason() {
     let (_, table) = differences.split_once("## Flags that are refused").unwrap();
     let table = table.split("\n## ").next().unwrap();
     let documented = table.lines().filter(|line| line.starts_with("| ") && line.contains("`--"));
-    assert_eq!(documented.count(), rows.len(), "a row says more than the program does");
+    assert_eq!(documented.count(), rows.len(), "a row is not in the program");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn nothing_leaked(site: &Site, ran: &Ran, secrets: &[&str]) {
     }
     let mut seen = 0;
     search(&site.path("data"), &secrets, &mut seen);
-    assert!(seen > 2, "there were logs to look at");
+    assert!(seen > 2, "there were logs to check");
 }
 
 fn search(directory: &Path, secrets: &[&str], seen: &mut usize) {
@@ -210,7 +210,7 @@ fn credentials_renewed_during_a_run_are_used_by_it() {
         "-c isc.yaml {PLAIN} --retry-times 3 --retry-delay 10ms --authfile auth.json file://data"
     );
     let mut run = UnderWay::start(&site, &line);
-    run.until("the registry was asked", || registry.requests().count() > 0);
+    run.until("the registry received a request", || registry.requests().count() > 0);
     authfile(&site, "auth.json", &registry, PASSWORD);
     let ran = run.end();
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);

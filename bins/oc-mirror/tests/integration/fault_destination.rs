@@ -21,7 +21,7 @@ fn large(name: &str) -> Image {
     Image::new(Format::Oci, "linux/amd64".parse().unwrap(), &[layer]).unwrap()
 }
 
-/// Puts `names` into a registry and writes a configuration of them.
+/// Stores `names` in a registry and writes a configuration of them.
 fn push_images(site: &Site, registry: &LabRegistry, names: &[&str]) -> Vec<Image> {
     let images: Vec<Image> = names.iter().map(|name| large(name)).collect();
     for (name, image) in names.iter().zip(&images) {
@@ -191,7 +191,7 @@ fn a_target_that_refuses_one_image_gets_the_others() {
     let ran = site.run(&push);
     assert_eq!(ran.code, 8, "{}", ran.err);
     let error = ran.image("org/one")["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("400") && error.contains("asked to misbehave"), "{error}");
+    assert!(error.contains("400") && error.contains("a configured fault"), "{error}");
     assert_eq!(
         target.requests().of(&Method::PUT, "/org/one/manifests/").count(),
         1,

@@ -161,7 +161,7 @@ fn a_signal_is_handled_while_a_target_does_not_respond() {
         let push = format!("-c isc.yaml {PLAIN} --from file://data docker://{}", target.address());
         target.fault(Fault::on_any(part).does(FOREVER));
         let mut run = UnderWay::start(&bench.site, &push);
-        run.until("the target is asked", || target.most_concurrent() > 0);
+        run.until("the target received a request", || target.most_concurrent() > 0);
         // Time to reach the request that gets no response; the test passes without this delay, too.
         std::thread::sleep(Duration::from_millis(300));
         run.signal(Signal::TERM);
@@ -234,20 +234,20 @@ fn archives_without_fetching(bench: &Bench) {
 }
 
 /// What is pushed from, an empty target, and the command line of the push.
-fn push_from(journey: &str) -> (Bench, LabRegistry, String) {
+fn push_from(flag: &str) -> (Bench, LabRegistry, String) {
     let bench = Bench::new();
     let target = LabRegistry::start(Settings::default()).unwrap();
-    if journey == "--from" {
+    if flag == "--from" {
         bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     }
-    let line = format!("-c isc.yaml {PLAIN} {journey} file://data docker://{}", target.address());
+    let line = format!("-c isc.yaml {PLAIN} {flag} file://data docker://{}", target.address());
     (bench, target, line)
 }
 
 #[test]
 fn a_killed_push_sends_nothing_twice() {
-    for journey in ["--from", "--workspace"] {
-        let (bench, target, line) = push_from(journey);
+    for flag in ["--from", "--workspace"] {
+        let (bench, target, line) = push_from(flag);
         // Two blobs arrive, then nothing does; no image is finished.
         target.fault(Fault::on(Method::PUT, "/blobs/uploads/").after(2).does(FOREVER));
         target.fault(Fault::on(Method::PUT, "/manifests/").does(FOREVER));
@@ -265,7 +265,7 @@ fn a_killed_push_sends_nothing_twice() {
         bench.site.succeeds(&line);
         for digest in &all {
             let expected = usize::from(!done.contains(digest));
-            assert_eq!(target.requests().blob_puts(digest), expected, "{journey} {digest}");
+            assert_eq!(target.requests().blob_puts(digest), expected, "{flag} {digest}");
         }
         arrived(&bench, &target);
     }
@@ -274,8 +274,8 @@ fn a_killed_push_sends_nothing_twice() {
 #[test]
 fn a_killed_upload_continues_inside_the_blob_where_the_registry_has_it() {
     const KEPT: u64 = 1_500_000;
-    for journey in ["--from", "--workspace"] {
-        let (bench, target, line) = push_from(journey);
+    for flag in ["--from", "--workspace"] {
+        let (bench, target, line) = push_from(flag);
         // The registry keeps a part, and the run is killed before it continues.
         let part = bench.slow.digest.hex();
         target.fault(Fault::on(Method::PUT, &part).times(1).does(Effect::KeepThenCut(KEPT)));
@@ -294,15 +294,15 @@ fn a_killed_upload_continues_inside_the_blob_where_the_registry_has_it() {
         bench.site.succeeds(&line);
         let requests = target.requests();
         let rest = requests.of(&Method::PATCH, "/blobs/uploads/").next();
-        let rest = rest.unwrap_or_else(|| panic!("{journey}: nothing was continued"));
+        let rest = rest.unwrap_or_else(|| panic!("{flag}: nothing was continued"));
         let size = bench.slow.size;
-        assert_eq!(rest.headers["content-range"], format!("{KEPT}-{}", size - 1), "{journey}");
+        assert_eq!(rest.headers["content-range"], format!("{KEPT}-{}", size - 1), "{flag}");
         assert_eq!(requests.blob_puts(&bench.slow.digest), 1, "one request ends the upload");
         let came: u64 = bench.registry.requests().blob_gets(&bench.slow.digest) as u64;
-        assert_eq!(came, 0, "{journey}: what the source sent is kept");
+        assert_eq!(came, 0, "{flag}: what the source sent is kept");
         arrived(&bench, &target);
         let left = bench.site.path("data/working-dir/uploads");
-        assert_eq!(fs::read_dir(left).unwrap().count(), 0, "{journey}");
+        assert_eq!(fs::read_dir(left).unwrap().count(), 0, "{flag}");
     }
 }
 

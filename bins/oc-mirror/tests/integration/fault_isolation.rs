@@ -28,7 +28,7 @@ fn image(name: &str) -> Image {
 }
 
 /// Five images on one base, each in its own repository, and a configuration of them.
-fn stocked(site: &Site) -> LabRegistry {
+fn filled_registry(site: &Site) -> LabRegistry {
     let source = registry();
     let mut references = Vec::new();
     for name in NAMES {
@@ -53,7 +53,7 @@ fn missing_base(of: &str) -> Fault {
 fn a_blob_that_one_source_repository_lacks_comes_from_another() {
     for gone in [&NAMES[..1], &NAMES[..4], &NAMES[1..]] {
         let site = Site::new();
-        let source = stocked(&site);
+        let source = filled_registry(&site);
         gone.iter().for_each(|name| source.fault(missing_base(name)));
         let target = registry();
         let to = target.address();
@@ -81,7 +81,7 @@ fn a_blob_that_one_source_repository_lacks_comes_from_another() {
 #[test]
 fn a_blob_that_no_source_has_fails_the_images_that_need_it_by_name() {
     let site = Site::new();
-    let source = stocked(&site);
+    let source = filled_registry(&site);
     let alone = Layer::generate("alone", 10_000, Compression::None).unwrap();
     let alone = Image::new(Format::Oci, "linux/amd64".parse().unwrap(), &[alone]).unwrap();
     source.put_image(&alone, "org/alone", "v1").unwrap();
@@ -105,7 +105,7 @@ fn a_blob_that_no_source_has_fails_the_images_that_need_it_by_name() {
 #[test]
 fn a_target_repository_that_refuses_a_shared_blob_fails_its_own_image_only() {
     let site = Site::new();
-    let _source = stocked(&site);
+    let _source = filled_registry(&site);
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     for name in NAMES {
         let target = registry();
@@ -141,7 +141,7 @@ fn with_wrong_size(image: &Image, size: u64) -> Image {
 fn a_wrong_size_in_one_manifest_fails_that_image_only() {
     for size in [5, 299_999, 300_001, 5_000_000] {
         let site = Site::new();
-        let source = stocked(&site);
+        let source = filled_registry(&site);
         source.put_image(&with_wrong_size(&image("one"), size), "org/one", "v1").unwrap();
         let ran = site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
         assert_eq!((ran.code, ran.total("failed")), (8, 1), "{size}: {}", ran.out);
@@ -159,7 +159,7 @@ fn a_wrong_size_in_one_manifest_fails_that_image_only() {
 #[test]
 fn a_target_that_does_not_mount_gets_what_an_earlier_archive_transferred_from_itself() {
     let site = Site::new();
-    let source = stocked(&site);
+    let source = filled_registry(&site);
     let reference = |name: &str| source.image(&format!("org/{name}"), "v1").unwrap();
     site.images("first.yaml", &[reference("one")]);
     site.succeeds(&format!("-c first.yaml {PLAIN} file://data"));
@@ -191,7 +191,7 @@ fn flip(site: &Site, workspace: &str, digest: &oci::Digest) {
 #[test]
 fn content_that_was_damaged_on_the_disk_is_fetched_again_before_it_is_archived() {
     let site = Site::new();
-    let source = stocked(&site);
+    let source = filled_registry(&site);
     site.succeeds(&format!("-c isc.yaml {PLAIN} --no-archive file://data"));
     let two = image("two");
     let layer = two.blobs.values().find(|blob| blob.size < 300_000 && blob.size > 9_000).unwrap();
@@ -216,7 +216,7 @@ fn content_that_was_damaged_on_the_disk_is_fetched_again_before_it_is_archived()
 #[test]
 fn damaged_content_that_cannot_be_fetched_again_fails_its_images_by_name() {
     let site = Site::new();
-    let source = stocked(&site);
+    let source = filled_registry(&site);
     site.succeeds(&format!("-c isc.yaml {PLAIN} --no-archive file://data"));
     let two = image("two");
     let layer = two.blobs.values().find(|blob| blob.size < 300_000 && blob.size > 9_000).unwrap();
@@ -241,7 +241,7 @@ fn a_list_of_many_large_manifests_is_rejected_after_a_bounded_part_of_it() {
     // 128 MB in total. What is read of a list is held in memory, at most 64 MiB.
     const LISTED: usize = 32;
     let site = Site::new();
-    let source = stocked(&site);
+    let source = filled_registry(&site);
     let padding = "x".repeat(4_000_000);
     let children: Vec<RawManifest> = (0..LISTED)
         .map(|number| {

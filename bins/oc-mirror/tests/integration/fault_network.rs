@@ -54,7 +54,7 @@ impl Bench {
         self.site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} {options} file://data"))
     }
 
-    /// Every byte of the image is in the workspace, as a stranger reads it.
+    /// Every byte of the image is in the workspace, as an independent reader reads it.
     fn arrived(&self) {
         let origin = self.registry.image("org/large", "v1").unwrap();
         for (digest, blob) in &self.image.blobs {
@@ -188,7 +188,7 @@ fn bytes_that_stay_wrong_fail_their_image_and_are_never_kept() {
         assert_eq!(ran.code, 8, "{}", ran.err);
         let error = ran.image("org/large")["error"].to_string();
         assert!(error.contains(&digest.to_string()), "{error}");
-        assert_eq!(bench.registry.requests().blob_gets(&digest), 4, "asked three times more");
+        assert_eq!(bench.registry.requests().blob_gets(&digest), 4, "three retries");
         assert!(!bench.stored(&digest).exists());
         bench.registry.clear_faults();
         let ran = bench.to_disk("");

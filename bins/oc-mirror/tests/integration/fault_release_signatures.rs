@@ -215,7 +215,7 @@ fn a_release_by_name_is_verified_too_unless_that_is_refused_by_flag_and_noted() 
     let audited: String = audits.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     assert!(audited.contains("not verified"), "{audited}");
 
-    // What is known by its digest alone is named so.
+    // What is known by its digest only is reported by digest.
     let target = LabRegistry::start(Settings::default()).unwrap();
     let to = target.address();
     let line = format!("-c isc.yaml {PLAIN} --ignore-release-signature --from file://data");
@@ -311,7 +311,7 @@ fn a_signature_that_the_user_put_into_the_workspace_is_read_first() {
 }
 
 #[test]
-fn a_good_signature_of_an_older_release_does_not_make_it_the_promised_one() {
+fn a_good_signature_of_an_older_release_does_not_replace_the_selected_one() {
     let bench = Bench::new();
     bench.put(1, bench.good());
     let graph = lab::update_service::Graph::default().node_in(

@@ -124,7 +124,7 @@ fn unknown_channels_and_versions_are_reported_with_the_nearest_ones() {
     ] {
         let ran = run(&world, &world.site(), &platform);
         failed(&ran, expected);
-        assert!(ran.errors().contains("isc.yaml:6:"), "the place is told: {}", ran.errors());
+        assert!(ran.errors().contains("isc.yaml:6:"), "the location is reported: {}", ran.errors());
     }
 }
 

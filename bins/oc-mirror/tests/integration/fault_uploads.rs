@@ -125,5 +125,5 @@ fn a_namespace_that_may_only_be_read_is_found_before_anything_is_fetched() {
     bench.target.clear_faults();
     bench.site.succeeds(&bench.line());
     let cancelled = bench.target.requests().of(&Method::DELETE, "/blobs/uploads/").count();
-    assert_eq!(cancelled, 1, "the upload that only asked was cancelled");
+    assert_eq!(cancelled, 1, "the upload that only probed was cancelled");
 }

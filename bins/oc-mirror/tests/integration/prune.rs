@@ -33,16 +33,16 @@ fn the_files_and_commands_of_the_proposal_work_as_they_are_written() {
     site.write("image-set-config.yaml", &file);
     let before = target.content();
     let line = format!("prune -c image-set-config.yaml {PLAIN_TARGET} docker://{to}");
-    let prune = |answer: &str, flags: &str| {
+    let prune = |input: &str, flags: &str| {
         let mut command = world.command(&site, &format!("{line} {flags}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Ran::of(child.wait_with_output().unwrap())
     };
     // The plan is printed, and nothing happens without a confirmation.
-    for answer in ["", "n\n", "no\n"] {
-        let ran = prune(answer, "");
+    for input in ["", "n\n", "no\n"] {
+        let ran = prune(input, "");
         assert_eq!(ran.code, 1, "{}", ran.err);
         assert!(ran.err.contains("not confirmed: nothing was deleted"), "{}", ran.err);
         assert!(ran.out.contains("openshift/release-images:4.16.1-x86_64"), "{}", ran.out);

@@ -304,7 +304,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_reports_what_it
         command.env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", exceptions);
         let ran = Ran::of(command.output().unwrap());
         assert_eq!((ran.code, ran.out.as_str()), (0, first.as_str()), "{}", ran.err);
-        proxy.asked().len()
+        proxy.requested_hosts().len()
     };
     assert_eq!(through("127.0.0.1"), 0);
     assert!(through("") > 0);
@@ -518,6 +518,6 @@ fn a_start_without_a_cluster_is_made_for_the_newest_minor_version_or_the_one_tha
     let named = init(&world, &site, "--version 4.18 --out isc.yaml");
     assert_eq!((named.code, named.out.as_str()), (0, ""), "{}", named.err);
     assert!(site.read("isc.yaml").contains("redhat-operator-index:v4.18"));
-    let asked = world.quay.requests().count() + world.service.server.requests().count();
-    assert_eq!(asked, 0, "a name needs no answer");
+    let requested = world.quay.requests().count() + world.service.server.requests().count();
+    assert_eq!(requested, 0, "a name needs no request");
 }

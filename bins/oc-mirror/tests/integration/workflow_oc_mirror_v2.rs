@@ -88,7 +88,7 @@ fn archives_of_oc_mirror_v2_are_pushed_straight_from_their_files() {
         let (ran, target) = images.push("");
         assert_eq!(ran.code, 0, "{format}: {}\n{}", ran.err, ran.out);
         assert_eq!(ran.total("copied"), 2);
-        assert_eq!(images.source.requests().count(), 0, "the source is not asked");
+        assert_eq!(images.source.requests().count(), 0, "no request to the source");
         let to = target.address();
         let hex = images.signed.digest().hex();
         let plain = ["--tls-verify=false"];
@@ -121,9 +121,12 @@ fn what_is_wrong_with_an_archive_of_v2_is_found_before_anything_is_pushed() {
     images.v2.archive(&images.archives(), 2, "ustar", &[]);
     let (ran, target) = images.push("");
     assert_ne!(ran.code, 0);
-    let told = ran.errors();
-    assert!(told.contains("is damaged") && told.contains(&images.layer.to_string()), "{told}");
-    assert!(told.contains("mirror_00000"), "{told}");
+    let errors = ran.errors();
+    assert!(
+        errors.contains("is damaged") && errors.contains(&images.layer.to_string()),
+        "{errors}"
+    );
+    assert!(errors.contains("mirror_00000"), "{errors}");
     assert_eq!(target.requests().of(&http::Method::PUT, "").count(), 0);
     fs::write(&blob, &sound).unwrap();
 
@@ -133,9 +136,9 @@ fn what_is_wrong_with_an_archive_of_v2_is_found_before_anything_is_pushed() {
     fs::File::options().write(true).open(&chunks[1]).unwrap().set_len(length / 2).unwrap();
     let (ran, target) = images.push("");
     assert_eq!(ran.code, 1, "{}", ran.out);
-    let told = ran.errors();
-    assert!(told.contains("mirror_000002.tar is not a complete archive"), "{told}");
-    assert!(told.contains("truncated"), "{told}");
+    let errors = ran.errors();
+    assert!(errors.contains("mirror_000002.tar is not a complete archive"), "{errors}");
+    assert!(errors.contains("truncated"), "{errors}");
     assert_eq!(target.requests().count(), 0);
 
     // A file that is missing: its content is nowhere.
@@ -153,8 +156,11 @@ fn what_is_wrong_with_an_archive_of_v2_is_found_before_anything_is_pushed() {
     fs::write(images.archives().join("mirror_seq1_000000.tar"), [0; 2048]).unwrap();
     let (ran, target) = images.push("");
     assert_eq!(ran.code, 1);
-    let told = ran.errors();
-    assert!(told.contains("mirror_seq1_000000.tar is an archive of oc-mirror version 1"), "{told}");
+    let errors = ran.errors();
+    assert!(
+        errors.contains("mirror_seq1_000000.tar is an archive of oc-mirror version 1"),
+        "{errors}"
+    );
     assert_eq!(target.requests().count(), 0);
 }
 
@@ -311,8 +317,8 @@ fn a_cache_that_is_in_use_is_refused() {
     user.kill().unwrap();
     user.wait().unwrap();
     assert_eq!(ran.code, 1);
-    let told = ran.errors();
-    assert!(told.contains("is in use: process") && told.contains("(sleep)"), "{told}");
+    let errors = ran.errors();
+    assert!(errors.contains("is in use: process") && errors.contains("(sleep)"), "{errors}");
     assert_eq!(images.source.requests().count(), 0);
 }
 

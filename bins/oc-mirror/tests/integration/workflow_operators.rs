@@ -360,7 +360,7 @@ fn catalogs_come_from_layouts_by_digest_for_some_platforms_and_under_other_names
 }
 
 #[test]
-fn the_example_selects_the_versions_it_promises() {
+fn the_example_selects_the_versions_in_its_comments() {
     let redhat = LabRegistry::start(lab::registry::Settings::default()).unwrap();
     let versions: [(&str, &str, &[&str]); 3] = [
         ("local-storage-operator", "stable", &["4.18.0", "4.18.1"]),

@@ -32,7 +32,7 @@ impl Source {
         format!("{}/{repository}", self.registry.address())
     }
 
-    /// Puts an image there and returns its name.
+    /// Stores an image there and returns its name.
     pub(crate) fn put(&self, image: &Image, repository: &str) -> String {
         self.registry.put_image(image, repository, "v1").unwrap();
         format!("{}:v1", self.name(repository))

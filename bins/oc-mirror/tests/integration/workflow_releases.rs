@@ -128,9 +128,12 @@ fn okd_is_requested_from_its_own_service_through_the_proxy() {
     assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
     // The variable that names another service is for OpenShift's.
     assert_eq!(world.service.server.requests().count(), 0);
-    let asked = proxy.asked();
-    assert!(!asked.is_empty());
-    assert!(asked.iter().all(|host| host == "origin-release.ci.openshift.org:443"), "{asked:?}");
+    let requested = proxy.requested_hosts();
+    assert!(!requested.is_empty());
+    assert!(
+        requested.iter().all(|host| host == "origin-release.ci.openshift.org:443"),
+        "{requested:?}"
+    );
     let list = "data/releases-cache/4.16.0-okd-scos.1-x86_64/release-manifests/image-references";
     assert!(site.path(list).is_file(), "{list}");
 
@@ -155,8 +158,8 @@ fn without_a_range_the_newest_release_is_taken() {
     assert_eq!(payload["digest"], releases[1].payload.digest().to_string());
     // The request has the form that the service requires, and is sent once.
     let requests = world.service.server.requests();
-    let asked: Vec<&str> = requests.0.iter().map(|request| request.path.as_str()).collect();
-    assert_eq!(asked, ["/api/upgrades_info/v1/graph?channel=stable-4.16&arch=amd64"]);
+    let requested: Vec<&str> = requests.0.iter().map(|request| request.path.as_str()).collect();
+    assert_eq!(requested, ["/api/upgrades_info/v1/graph?channel=stable-4.16&arch=amd64"]);
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn a_second_run_moves_nothing_and_archives_nothing() {
     let ran = world.succeeds(&site, &line);
     assert_eq!((ran.total("copied"), ran.total("present")), (0, 10));
     assert_eq!(ran.report()["archive"], serde_json::Value::Null);
-    assert_eq!(world.quay.requests().count(), 0, "what is known by digest is not asked for");
+    assert_eq!(world.quay.requests().count(), 0, "what is known by digest is not requested for");
     assert_eq!(world.signatures.server.requests().count(), 0);
 }
 
@@ -447,7 +450,7 @@ fn what_is_newest_is_decided_by_when_archives_were_made_not_by_when_they_were_pu
 }
 
 #[test]
-fn the_example_selects_the_hops_it_promises() {
+fn the_example_selects_the_hops_in_its_comments() {
     let world = World::empty();
     world.offer_graph_data();
     let made: Vec<Release> = ["4.18.9", "4.18.20", "4.18.30", "4.19.1"]

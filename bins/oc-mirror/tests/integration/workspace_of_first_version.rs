@@ -92,7 +92,7 @@ fn write_the_fixture() {
     tar(&[&arguments[..], &["connected", "disconnected", "direct"]].concat(), written.path());
 }
 
-/// Puts one folder of the fixture in place of the data of a machine.
+/// Replaces the data of a machine by one folder of the fixture.
 fn unpack(folder: &str, site: &Site) {
     tar(&["-xzf", fixture().to_str().unwrap(), folder], &site.path(""));
     fs::rename(site.path(folder), site.path("data")).unwrap();

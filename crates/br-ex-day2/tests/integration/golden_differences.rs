@@ -16,7 +16,7 @@ fn read(path: &Path) -> NetworkState {
 }
 
 #[test]
-fn what_nmstate_says_to_differ_differs_and_nothing_else() {
+fn what_nmstate_reports_as_different_differs_and_nothing_else() {
     let Some(folder) = data_tier("nmstate-golden/gen_diff") else { return };
     let mut cases = 0;
     for entry in fs::read_dir(folder).unwrap() {

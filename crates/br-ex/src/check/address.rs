@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use diagnostic::Severity;
 use ipnet::IpNet;
 
 use super::Subject;
@@ -9,7 +10,7 @@ use super::route::METRICS;
 use crate::document::Form;
 use crate::finding::Findings;
 use crate::layout::{Address, Family, Interface, Ip};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 use crate::{BRIDGE, current_address};
 
 /// Networks that ovnkube uses between its own parts.

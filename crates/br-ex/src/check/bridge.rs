@@ -1,5 +1,6 @@
 //! B1, B2, B3, B18, B23, B24, B25, B26, B27, B42: the bridge and its internal port.
 
+use diagnostic::Severity;
 use located_yaml::{Node, Position};
 use nmstate::InterfaceType;
 
@@ -8,7 +9,7 @@ use crate::BRIDGE;
 use crate::document::Form;
 use crate::finding::Findings;
 use crate::layout::Interface;
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     let layout = subject.layout;

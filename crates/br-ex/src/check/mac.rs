@@ -1,11 +1,12 @@
 //! B7, B8, B9, B10: whose MAC address br-ex has.
 
+use diagnostic::Severity;
 use nmstate::InterfaceType;
 
 use super::Subject;
 use crate::finding::Findings;
 use crate::layout::Interface;
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 use crate::uplink::below;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {

@@ -6,6 +6,7 @@
 //! IPv4 stays off without an error. IPv6 becomes `link-local`, which is valid and no address for a
 //! node. On an interface that exists, nmstate keeps what the node has.
 
+use diagnostic::Severity;
 use nmstate::InterfaceType;
 
 use super::Subject;
@@ -15,7 +16,7 @@ use crate::BRIDGE;
 use crate::document::Form;
 use crate::finding::Findings;
 use crate::layout::{Family, Interface, Ip};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     for iface in subject.layout.interfaces.iter().filter(|iface| is_gateway(subject, iface)) {

@@ -1,12 +1,13 @@
 //! B16, B17: sizes of packets.
 
+use diagnostic::Severity;
 use located_yaml::Located;
 use nmstate::InterfaceType;
 
 use super::Subject;
 use crate::finding::Findings;
 use crate::layout::{Family, Interface};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 use crate::uplink::below;
 
 /// The default MTU of links.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use diagnostic::Severity;
 use located_yaml::{Node, Value};
 use nmstate::{NetworkPolicy, NetworkState, NmstateError};
 use serde_json::Value as Json;
@@ -10,7 +11,7 @@ use super::verdict;
 use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::Findings;
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
 /// Without a node's state nothing can be captured, and nothing is reported.
 pub(super) fn check(

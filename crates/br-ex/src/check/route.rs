@@ -1,13 +1,15 @@
-//! B12, B13, B14, B15, B20: the way to everywhere else.
+//! B12, B13, B14, B15, B20: routes and name servers.
 
 use std::net::IpAddr;
+
+use diagnostic::Severity;
 
 use super::Subject;
 use super::values::server_address;
 use crate::BRIDGE;
 use crate::finding::Findings;
 use crate::layout::{Family, Interface, Ip, Route};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 
 /// The metrics of br-ex and of the second bridge in configure-ovs.
 pub(super) const METRICS: [(&str, i128); 2] = [(BRIDGE, 48), ("br-ex1", 49)];
@@ -128,7 +130,7 @@ fn is_reachable(subject: &Subject<'_>, iface: &Interface<'_>, gateway: IpAddr) -
         || subject.layout.routes.iter().any(is_on_link)
 }
 
-/// B15: a static node knows name servers, and can reach them.
+/// B15: a static node has name servers, and can reach them.
 fn check_names(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings) {
     let layout = subject.layout;
     let captured = |ip: &Ip<'_>| ip.is_captured;
@@ -164,7 +166,7 @@ fn has_way_to(subject: &Subject<'_>, address: IpAddr) -> bool {
     is_local || address.is_loopback() || automatic || on_link || routed
 }
 
-/// Interfaces beside br-ex and its uplink that bring a default route from the network.
+/// Interfaces beside br-ex and its uplink that get a default route from the network.
 fn others<'s, 'a>(
     subject: &'s Subject<'a>,
 ) -> impl Iterator<Item = (&'s Interface<'a>, &'s Ip<'a>)> {

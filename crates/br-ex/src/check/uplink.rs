@@ -1,10 +1,12 @@
 //! B4, B5, B6: one uplink, without addresses.
 
+use diagnostic::Severity;
+
 use super::Subject;
 use crate::BRIDGE;
 use crate::finding::Findings;
 use crate::layout::{BridgePort, Family};
-use crate::rule::{RuleId, Severity};
+use crate::rule::RuleId;
 use crate::uplink::owner;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {

@@ -114,7 +114,7 @@ impl<'a> Ip<'a> {
         self.is_enabled() && ["dhcp", "autoconf"].iter().any(|key| self.switch(key) == Some(true))
     }
 
-    /// Whether the network brings a default route.
+    /// Whether the network provides a default route.
     pub fn has_automatic_gateway(&self) -> bool {
         self.is_automatic() && self.switch("auto-gateway") != Some(false)
     }

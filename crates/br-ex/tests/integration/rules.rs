@@ -284,7 +284,7 @@ fn a_family_that_is_enabled_without_an_address_is_found_beside_one_that_has_one(
     assert_eq!(broken(&dual), Vec::<String>::new());
     let dhcp_lines = "    dhcp: true\n    auto-route-metric: 48\n";
     assert_eq!(broken(&with(&dual, dhcp_lines, "")), ["B11 E 22"]);
-    // An empty list is not verified: IPv4 is disabled without a word.
+    // An empty list is not verified: IPv4 is disabled without a message.
     assert_eq!(broken(&with(&dual, dhcp_lines, "    address: []\n")), ["B11 W 22"]);
     // Without `enabled` a section of a new interface is off.
     assert_eq!(broken(&with(&dual, "    enabled: true\n    dhcp", "    dhcp")), ["B11 E 21"]);

@@ -100,7 +100,7 @@ fn what_cannot_be_read_is_reported_with_file_line_and_column() {
         ("a.yaml", "- 1\n", "a.yaml:1:1: not a document"),
     ] {
         let output = refused(path, text);
-        assert!(output.starts_with(expected), "{text}\n said: {output}\n due:  {expected}");
+        assert!(output.starts_with(expected), "{text}\n found:    {output}\n expected: {expected}");
     }
 }
 

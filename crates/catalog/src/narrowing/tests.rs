@@ -58,7 +58,7 @@ const CHAIN: &str = "a@1.0.0 b@1.1.0>a c@1.2.0>b d@2.0.0>c";
 const FOO: &str = "v1@0.1.0 v2@0.2.0>v1!v11!v12 v3@0.3.0>v2 v31@0.3.1>v2!v3";
 
 #[test]
-fn without_any_wish_the_head_stays() {
+fn without_a_selection_the_head_stays() {
     assert_eq!(wanted(CHAIN, ChannelSelection::Head), "d");
     assert_eq!(wanted(FOO, ChannelSelection::Head), "v31");
     assert_eq!(wanted(CHAIN, ChannelSelection::All), "a b c d");

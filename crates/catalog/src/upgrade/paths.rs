@@ -125,7 +125,7 @@ impl Walk<'_> {
     }
 
     fn between(&self, from: &Version, to: &Version) -> Result<UpgradePaths, PathError> {
-        let mut answer = self.empty(Some(from), Some(to));
+        let mut paths = self.empty(Some(from), Some(to));
         let (hops, advice) = match self.graph.path(self.package, from, Some(to)) {
             Ok(path) => (path.steps, None),
             Err(passed @ PathError::PassedBy { .. }) => {
@@ -144,7 +144,7 @@ impl Walk<'_> {
         for (place, kind) in hops {
             let version = at.map_or(from, |at| &self.graph.nodes[at].version).clone();
             let node = &self.graph.nodes[place];
-            answer.hops.push(Hop {
+            paths.hops.push(Hop {
                 to: node.version.clone(),
                 bundle: node.bundle.clone(),
                 kind,
@@ -154,8 +154,8 @@ impl Walk<'_> {
             });
             at = Some(place);
         }
-        answer.advice.extend(advice);
-        Ok(answer)
+        paths.advice.extend(advice);
+        Ok(paths)
     }
 
     fn from(&self, from: &Version) -> Result<UpgradePaths, PathError> {
@@ -179,21 +179,21 @@ impl Walk<'_> {
                 }
             }
         }
-        let mut answer = self.empty(Some(from), None);
+        let mut paths = self.empty(Some(from), None);
         for (place, step) in &reached {
             let via = step.via.map_or(from, |via| &self.graph.nodes[via].version);
             let because = self.because(step.via, via, *place, step.kind);
             let is_automatic = automatic.contains(place);
-            answer.versions.push(self.reached(*place, step, via, because, is_automatic));
+            paths.versions.push(self.reached(*place, step, via, because, is_automatic));
         }
-        answer.order();
-        Ok(answer)
+        paths.order();
+        Ok(paths)
     }
 
     fn to(&self, to: &Version) -> Result<UpgradePaths, PathError> {
         self.graph.check_target(to)?;
-        let mut answer = self.empty(None, Some(to));
-        let Some(goal) = self.graph.find(to) else { return Ok(answer) };
+        let mut paths = self.empty(None, Some(to));
+        let Some(goal) = self.graph.find(to) else { return Ok(paths) };
         let mut reached: BTreeMap<usize, Step> = BTreeMap::new();
         let mut queue = VecDeque::from([(goal, 0)]);
         while let Some((at, hops)) = queue.pop_front() {
@@ -215,10 +215,10 @@ impl Walk<'_> {
             let because = self.because(Some(*place), version, via, step.kind);
             let automatic = self.graph.path(self.package, version, Some(to)).is_ok();
             let via = &self.graph.nodes[via].version;
-            answer.versions.push(self.reached(*place, step, via, because, automatic));
+            paths.versions.push(self.reached(*place, step, via, because, automatic));
         }
-        answer.order();
-        Ok(answer)
+        paths.order();
+        Ok(paths)
     }
 
     fn empty(&self, from: Option<&Version>, to: Option<&Version>) -> UpgradePaths {

@@ -55,7 +55,7 @@ fn bundles(filtered: &Filtered<'_, '_>) -> Vec<String> {
 fn findings(filtered: &Filtered<'_, '_>) -> Vec<String> {
     let line = |finding: &catalog::Finding| {
         let severity = match finding.severity() {
-            Severity::Note => "note",
+            Severity::Info => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         };

@@ -199,7 +199,7 @@ fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
             let operator = operator(&yaml);
             let filtered = filter(catalog, &operator);
             if filtered.packages.is_empty() {
-                assert!(!filtered.findings.is_empty(), "nothing selected, nothing said: {yaml}");
+                assert!(!filtered.findings.is_empty(), "nothing selected and no finding: {yaml}");
                 continue;
             }
             let out = tempfile::tempdir().unwrap();

@@ -82,7 +82,7 @@ fn select(yaml: &str) -> (String, Vec<String>) {
         .collect();
     let output = filtered.findings.iter().map(|finding| {
         let mark = match finding.severity() {
-            Severity::Note => "note",
+            Severity::Info => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
@@ -179,7 +179,7 @@ fn pre_releases_that_a_range_leaves_out_are_explained() {
         "    packages:\n    - {name: etcd, minVersion: 2.0.0}\n",
         "etcd[stable]: stable etcd.v2.0.0",
         &[
-            "warning: 6:7: 3.0.0-rc1 of \"etcd\" in channel \"beta\" is left out: a version with a part behind '-' counts as a pre-release, and a range takes those in only when one of its bounds is one; write minVersion: 2.0.0-0 to include them",
+            "warning: 6:7: 3.0.0-rc1 of \"etcd\" in channel \"beta\" is left out: a version with a part after '-' is a pre-release, and a range includes pre-releases only if one of its bounds is one; write minVersion: 2.0.0-0 to include them",
             "note: 6:7: the channel \"beta\" of \"etcd\" is left out: minVersion 2.0.0 selects nothing of it, which has 3.0.0-rc1",
         ],
     );

@@ -3,11 +3,12 @@
 //! Documents are untrusted: maud escapes every value, and the policy of the
 //! page permits its own style and script only.
 
+use diagnostic::Severity;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{AreaSummary, Report, ReportEntry, plural};
 use crate::finding::Finding;
-use crate::rule::{Group, Rule, Severity};
+use crate::rule::{Group, Rule};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -23,12 +23,12 @@ fn graph(
         .iter()
         .map(|(from, to)| json!({ "edges": [{ "from": from, "to": to }], "risks": [risk] }))
         .collect();
-    let answer = json!({
+    let response = json!({
         "nodes": versions.iter().map(node).collect::<Vec<_>>(),
         "edges": updates.iter().map(|(from, to)| [place(from), place(to)]).collect::<Vec<_>>(),
         "conditionalEdges": conditional,
     });
-    Graph::parse(answer.to_string().as_bytes()).unwrap()
+    Graph::parse(response.to_string().as_bytes()).unwrap()
 }
 
 fn graphs(list: Vec<(&str, Graph)>) -> BTreeMap<String, Graph> {

@@ -8,7 +8,7 @@ use image_set::{
 use oci::Platform;
 
 const EVERYTHING: &str = "\
-# Comments are no content.
+# Comments are not content.
 kind: ImageSetConfiguration
 apiVersion: mirror.openshift.io/v2alpha1
 archiveSize: 8

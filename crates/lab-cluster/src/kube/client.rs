@@ -39,13 +39,13 @@ pub enum ApiError {
     Read { path: PathBuf, source: io::Error },
     #[error("reading {}: it holds no *.yaml file", path.display())]
     NoManifests { path: PathBuf },
-    #[error("{what}: no answer from the API server")]
+    #[error("{what}: no response from the API server")]
     Unreachable { what: String, source: reqwest::Error },
-    #[error("{what}: the API server's answer is not the JSON that was expected")]
-    Answer { what: String, source: serde_json::Error },
+    #[error("{what}: the response of the API server is not the expected JSON")]
+    Response { what: String, source: serde_json::Error },
     #[error("{what}: refused with {code} {reason}: {message}")]
     Refused { what: String, code: u16, reason: String, message: String },
-    #[error("the API server knows no {kind} in {api_version}; load its CRD first")]
+    #[error("the API server has no {kind} in {api_version}; load its CRD first")]
     UnknownKind { api_version: String, kind: String },
     #[error("choosing a CRD")]
     Published(#[from] PublishedCrdError),
@@ -180,8 +180,8 @@ impl Client {
             .header("Content-Type", "application/json")
             .body(body);
         let what = format!("asking for a token of {namespace}/{name}");
-        let answer: TokenRequest = send(request, what).await?;
-        Ok(answer.status.token)
+        let response: TokenRequest = send(request, what).await?;
+        Ok(response.status.token)
     }
 
     /// The same server, with requests authenticated by another token.
@@ -243,7 +243,7 @@ impl Client {
         let request = self.request(Method::GET, self.url(group_version(api_version)));
         let list = match send::<ResourceList>(request, format!("listing {api_version}")).await {
             Err(ApiError::Refused { code: 404, .. }) => return Ok(None),
-            answer => answer?,
+            response => response?,
         };
         // Names with a slash are parts of objects, such as their status.
         let is_whole = |resource: &Resource| !resource.name.contains('/');
@@ -279,7 +279,7 @@ impl std::fmt::Debug for Client {
 }
 
 async fn is_good(request: RequestBuilder) -> bool {
-    matches!(request.send().await, Ok(answer) if answer.status() == StatusCode::OK)
+    matches!(request.send().await, Ok(response) if response.status() == StatusCode::OK)
 }
 
 /// `v1` is below `/api`, everything with a group below `/apis`.
@@ -292,12 +292,12 @@ pub(super) async fn send<T: DeserializeOwned>(
     request: RequestBuilder,
     what: String,
 ) -> Result<T, ApiError> {
-    let answer = async {
+    let response = async {
         let response = request.send().await?;
         Ok((response.status(), response.bytes().await?))
     };
-    let (status, body) = match answer.await {
-        Ok(answer) => answer,
+    let (status, body) = match response.await {
+        Ok(response) => response,
         Err(source) => return Err(ApiError::Unreachable { what, source }),
     };
     if !status.is_success() {
@@ -307,7 +307,7 @@ pub(super) async fn send<T: DeserializeOwned>(
         });
         return Err(ApiError::Refused { what, code: status.as_u16(), reason, message });
     }
-    serde_json::from_slice(&body).map_err(|source| ApiError::Answer { what, source })
+    serde_json::from_slice(&body).map_err(|source| ApiError::Response { what, source })
 }
 
 #[cfg(test)]

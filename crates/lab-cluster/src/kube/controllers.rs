@@ -44,7 +44,7 @@ pub(super) struct Controllers(Daemon);
 impl Drop for Controllers {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("--- {PROGRAM}\n{}", self.0.last_words());
+            eprintln!("--- {PROGRAM}\n{}", self.0.log_tail());
         }
     }
 }
@@ -69,9 +69,8 @@ impl ApiServer {
         let mut attempt = 1;
         loop {
             match self.start_controllers_once(&program, more).await {
-                Err(StartError::Died { last_words, .. })
-                    if last_words.contains("address already in use")
-                        && attempt < START_ATTEMPTS =>
+                Err(StartError::Died { log_tail, .. })
+                    if log_tail.contains("address already in use") && attempt < START_ATTEMPTS =>
                 {
                     attempt += 1;
                 }
@@ -97,12 +96,12 @@ impl ApiServer {
         let deadline = Instant::now() + START_DEADLINE;
         while !self.client.is_healthy(&health).await {
             if let Some(status) = daemon.ended().map_err(failed("waiting for it"))? {
-                let last_words = daemon.last_words();
-                return Err(StartError::Died { program: PROGRAM, status, last_words });
+                let log_tail = daemon.log_tail();
+                return Err(StartError::Died { program: PROGRAM, status, log_tail });
             }
             if Instant::now() > deadline {
-                let last_words = daemon.last_words();
-                return Err(StartError::NotReady { program: PROGRAM, last_words });
+                let log_tail = daemon.log_tail();
+                return Err(StartError::NotReady { program: PROGRAM, log_tail });
             }
             tokio::time::sleep(POLL).await;
         }

@@ -116,7 +116,7 @@ impl Client {
         let mut names = Vec::new();
         for crd in crds {
             let crd: Crd = serde_json::from_value(crd)
-                .map_err(|source| ApiError::Answer { what: "loading a CRD".into(), source })?;
+                .map_err(|source| ApiError::Response { what: "loading a CRD".into(), source })?;
             let deadline = Instant::now() + DEADLINE;
             while !self.is_served(&crd).await? {
                 if Instant::now() > deadline {

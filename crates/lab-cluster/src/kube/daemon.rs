@@ -35,7 +35,7 @@ impl Daemon {
     }
 
     /// The last lines it printed.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn log_tail(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
@@ -79,7 +79,7 @@ mod tests {
     fn sleeper(log: &Path) -> Daemon {
         let script = ["-c", "echo up; exec sleep 600"].map(str::to_owned);
         let daemon = Daemon::start(Path::new("/bin/sh"), &script, log).unwrap();
-        eventually("the program starts", || daemon.last_words() == "up");
+        eventually("the program starts", || daemon.log_tail() == "up");
         daemon
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_dies_when_the_pipe_to_its_owner_breaks() {
+    fn a_daemon_ends_when_the_pipe_to_its_owner_breaks() {
         let dir = tempfile::tempdir().unwrap();
         let mut daemon = sleeper(&dir.path().join("log"));
         assert_eq!(daemon.ended().unwrap(), None);
@@ -109,7 +109,7 @@ mod tests {
         let mut daemon =
             Daemon::start(Path::new("/bin/sh"), &script, &dir.path().join("log")).unwrap();
         eventually("the program ends", || daemon.ended().unwrap().is_some());
-        assert_eq!(daemon.last_words().lines().collect::<Vec<_>>().len(), TAIL);
-        assert!(daemon.last_words().ends_with("99\n100"));
+        assert_eq!(daemon.log_tail().lines().collect::<Vec<_>>().len(), TAIL);
+        assert!(daemon.log_tail().ends_with("99\n100"));
     }
 }

@@ -421,7 +421,7 @@ impl Worker {
             } else if volume["persistentVolumeClaim"].is_object() {
                 let known = self.options.mounts.iter().find(|(known, _)| known == path);
                 let (_, claimed) =
-                    known.with_context(|| format!("no folder stands for the claim at {path}"))?;
+                    known.with_context(|| format!("no folder represents the claim at {path}"))?;
                 mounts.insert(path.to_owned(), claimed.clone());
                 continue;
             }

@@ -95,12 +95,12 @@ impl Cell {
     /// Lets process 1 continue, and waits until it is ready. Its own deadlines bound this.
     pub(super) fn go(&mut self) -> Result<()> {
         let to_init = self.to_init.as_mut().context("the cell was stopped")?;
-        let told = to_init.write_all(b"go\n");
-        let answer = line(&mut self.from_init).context("waiting for a cell")?;
-        if answer == "ready" {
-            return told.context("talking to the cell");
+        let sent = to_init.write_all(b"go\n");
+        let response = line(&mut self.from_init).context("waiting for a cell")?;
+        if response == "ready" {
+            return sent.context("writing to the cell");
         }
-        bail!("starting a cell: {answer}\n{}", last_words(&self.log))
+        bail!("starting a cell: {response}\n{}", last_words(&self.log))
     }
 
     /// Process 1, as the host counts.

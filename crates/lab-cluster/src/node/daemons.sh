@@ -2,7 +2,7 @@
 # node's own services would start them. Also run by machines of other kinds, which source it.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root
 
-# Waits for a condition that is a command. A busy machine takes longer than anyone would think.
+# Waits until a command succeeds. The limit is long, because a busy machine is slow.
 await() {
   local what=$1 pause=0.02 end=$((SECONDS + 180)); shift
   until "$@" > /dev/null 2>&1; do
@@ -14,8 +14,8 @@ await() {
 nm_runs() { [ "$(nmcli -t -f RUNNING general)" = running ]; }
 
 # NetworkManager removes the bridges it made at the last start and makes them again. In the userspace
-# datapath their links are tun devices: a switch that is slow to look sees both changes at once and
-# keeps the old link, which NetworkManager considers unmanaged; it then waits for ever for
+# datapath their links are tun devices: a switch that reacts late sees both changes at once and
+# keeps the old link, which NetworkManager considers unmanaged; it then waits indefinitely for
 # one of its own. Removed before the switch starts, there is no old link. The kernel's datapath, which
 # nodes have, needs none of this.
 forget_bridges_of_the_last_start() {
@@ -46,7 +46,7 @@ start_daemons() {
     --unixctl=/run/openvswitch/ovs-vswitchd.ctl \
     -vconsole:off -vfile:info --log-file=/log/ovs-vswitchd.log > /dev/null 2>&1 < /dev/null &
   await "D-Bus" test -S /run/dbus/system_bus_socket
-  # Answers when the switch has made everything its database asks for.
+  # Returns when the switch has created everything in its database.
   ovs-vsctl --timeout=180 init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)" ||
     { echo "Open vSwitch: not within three minutes"; exit 1; }
   # Without --debug it writes to a journal that does not exist here.

@@ -216,7 +216,7 @@ impl Lan {
         self.nodes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Puts the LAN's end of a wire into a bridge, with a carrier.
+    /// Adds the LAN's end of a link to a bridge, with a carrier.
     pub(super) fn attach(&self, port: &str, bridge: &str) -> Result<()> {
         self.cell.succeed(&["ip", "link", "set", port, "master", bridge, "up"]).map(drop)
     }
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subnet_knows_its_addresses() {
+    fn a_subnet_contains_its_addresses() {
         let subnet = Subnet::new(192, 0, 2);
         assert_eq!(subnet.to_string(), "192.0.2.0/24");
         assert_eq!(subnet.router(), Ipv4Addr::new(192, 0, 2, 1));

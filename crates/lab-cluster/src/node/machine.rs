@@ -83,7 +83,7 @@ impl Machine {
         ensure!(
             test_tools::is_installed(PROGRAM),
             "a machine cannot run here: there is no {PROGRAM}; `apt-get install qemu-system-x86` \
-             brings it"
+             installs it"
         );
         let image = Image::of_user()?;
         let folder = TempDir::new().context("making a folder for a machine")?;

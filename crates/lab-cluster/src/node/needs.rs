@@ -46,7 +46,7 @@ impl Offer {
             );
         }
         for (program, package) in &self.absent_programs {
-            parts.push(format!("there is no `{program}`: `apt-get install {package}` brings it"));
+            parts.push(format!("there is no `{program}`: `apt-get install {package}` installs it"));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }

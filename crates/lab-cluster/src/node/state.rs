@@ -83,7 +83,7 @@ struct Route {
 
 /// From `ip -json address`.
 pub(super) fn interfaces(json: &str) -> Result<BTreeMap<String, Interface>> {
-    let links: Vec<Link> = parse(json).context("reading what `ip -json address` says")?;
+    let links: Vec<Link> = parse(json).context("reading the output of `ip -json address`")?;
     let interface = |link: Link| {
         let addresses = link
             .addr_info
@@ -99,7 +99,7 @@ pub(super) fn interfaces(json: &str) -> Result<BTreeMap<String, Interface>> {
 
 /// From `ip -json route`, for one family.
 pub(super) fn default_routes(json: &str) -> Result<BTreeSet<DefaultRoute>> {
-    let routes: Vec<Route> = parse(json).context("reading what `ip -json route` says")?;
+    let routes: Vec<Route> = parse(json).context("reading the output of `ip -json route`")?;
     Ok(routes
         .into_iter()
         .filter(|route| route.dst == "default")

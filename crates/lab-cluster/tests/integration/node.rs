@@ -126,7 +126,7 @@ fn dhcp_can_be_absent_late_and_elsewhere() {
         let log = fs::read_to_string(node.log_folder().join("NetworkManager.log"))?;
         Ok(log.contains("dhcp4 (nic0): activation: beginning transaction"))
     };
-    node.wait_until("NetworkManager asks for a lease", requested).unwrap();
+    node.wait_until("NetworkManager requests a lease", requested).unwrap();
     assert_eq!(node.state().unwrap().ipv4("nic0"), None);
     assert!(node.lan().leases().unwrap().is_empty());
 
@@ -151,12 +151,12 @@ fn wires_lose_their_carrier_or_only_their_packets() {
     assert!(!node.reaches(router).unwrap());
     assert!(carrier(&node).unwrap());
     node.plug_in(0).unwrap();
-    node.wait_until("the router answers again", |node| node.reaches(router)).unwrap();
+    node.wait_until("the router responds again", |node| node.reaches(router)).unwrap();
 
     node.unplug(0).unwrap();
     node.wait_until("the carrier is lost", |node| Ok(!carrier(node)?)).unwrap();
     node.plug_in(0).unwrap();
-    node.wait_until("the router answers again", |node| node.reaches(router)).unwrap();
+    node.wait_until("the router responds again", |node| node.reaches(router)).unwrap();
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_router_announces_ipv6() {
         let lan = LanOptions { ipv6: Some(ipv6), ..LanOptions::default() };
         let node = Node::start(&NodeOptions { lan, ..NodeOptions::default() }).unwrap();
         let router: IpAddr = "2001:db8:1::1".parse().unwrap();
-        node.wait_until("the router answers over IPv6", |node| {
+        node.wait_until("the router responds over IPv6", |node| {
             let state = node.state()?;
             Ok(state.has_default_route("nic0", router) && node.reaches(router)?)
         })
@@ -241,7 +241,7 @@ fn profiles_are_there_as_they_were_given_and_links_stay_in_the_node() {
 }
 
 #[test]
-fn files_of_the_host_are_seen_where_they_were_asked_for() {
+fn files_of_the_host_are_visible_at_the_requested_path() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("program"), "#!/bin/sh\necho from the host\n").unwrap();
     let binds = vec![(dir.path().join("program"), "/opt/tool/program".into())];

@@ -26,7 +26,7 @@ nmcli --wait 60 connection up br-ex > /dev/null
 ";
 
 const CHECK: &str = "
-await 'the router on the VLAN answers' ping -q -c 1 -W 1 192.0.2.1
+await 'the router on the VLAN responds' ping -q -c 1 -W 1 192.0.2.1
 grep -o 'Bonding Mode: fault-tolerance' /proc/net/bonding/bond0
 ovs-vsctl list-ports br-ex
 ovs-dpctl show
@@ -55,7 +55,7 @@ fn a_bridge_over_a_vlan_over_a_bond_is_there_again_after_a_power_cut() {
 }
 
 #[test]
-fn a_scenario_starts_on_a_named_machine_with_a_lease_and_its_code_is_told() {
+fn a_scenario_starts_on_a_named_machine_with_a_lease_and_its_exit_code_is_returned() {
     let options = UmlOptions { hostname: "worker-3".into(), ..UmlOptions::default() };
     let mut machine = Uml::new(&options).unwrap();
     fs::write(machine.shared().join("note"), "from the host").unwrap();
@@ -75,7 +75,7 @@ exit 7";
 }
 
 #[test]
-fn a_machine_that_is_on_does_what_it_is_told_and_reaches_a_server_of_the_host() {
+fn a_running_machine_executes_commands_and_reaches_a_server_of_the_host() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let lan = Arc::new(Lan::start(&LanOptions::default()).unwrap());
     let relay = Relay::start(&lan, server.local_addr().unwrap()).unwrap();
@@ -87,9 +87,9 @@ fn a_machine_that_is_on_does_what_it_is_told_and_reaches_a_server_of_the_host() 
     };
     let mut machine = Uml::new(&options).unwrap().switch_on().unwrap();
 
-    let output = machine.run("echo told; echo why >&2; exit 3").unwrap();
+    let output = machine.run("echo output; echo why >&2; exit 3").unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"told\n"[..], &b"why\n"[..]));
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"output\n"[..], &b"why\n"[..]));
     let error = machine.succeed("ls /nowhere").unwrap_err().to_string();
     assert!(
         error.contains("`ls /nowhere` ended with") && error.contains("No such file"),

@@ -27,7 +27,7 @@ impl Storage {
         Self { root: directory.join("docker/registry/v2") }
     }
 
-    /// Puts an image in, with its attachments.
+    /// Stores an image with its attachments.
     pub fn put_image(&self, image: &Image, repository: &Repository, tag: &Tag) -> Result<()> {
         for blob in image.blobs.values() {
             self.put_blob(blob)?;
@@ -35,7 +35,7 @@ impl Storage {
         self.link_image(image, repository, tag)
     }
 
-    /// Puts a whole corpus in, on all processors. Blobs that are there
+    /// Stores a complete corpus, on all processors. Blobs that are there
     /// already are not written again.
     pub fn put_corpus(&self, corpus: &Corpus) -> Result<()> {
         let blobs: BTreeMap<&Digest, &Blob> =

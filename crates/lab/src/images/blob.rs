@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unpacking_a_layer_gives_the_tar_its_diff_id_promises() {
+    fn unpacking_a_layer_gives_the_tar_of_its_diff_id() {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let layer = Layer::generate("x", 200_000, compression).unwrap();
             let packed = layer.blob.bytes().unwrap();

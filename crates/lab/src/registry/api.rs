@@ -41,7 +41,11 @@ pub(super) struct Api {
 impl Api {
     /// Handles a request. An error means that its body could not be read or
     /// stored; the connection is unusable then.
-    pub(super) async fn answer(&self, call: &Call, body: Incoming) -> io::Result<PreparedResponse> {
+    pub(super) async fn respond(
+        &self,
+        call: &Call,
+        body: Incoming,
+    ) -> io::Result<PreparedResponse> {
         let reading = matches!(call.method, Method::GET | Method::HEAD);
         Ok(match (&call.route, &call.method) {
             (Route::Ping, _) if reading => PreparedResponse::json(StatusCode::OK, &json!({})),
@@ -80,15 +84,15 @@ impl Api {
 
     fn catalog(&self, query: &Query) -> PreparedResponse {
         let (names, next) = page(self.store.repositories(), query);
-        let answer = PreparedResponse::json(StatusCode::OK, &json!({"repositories": names}));
-        linked(answer, "/v2/_catalog", next)
+        let response = PreparedResponse::json(StatusCode::OK, &json!({"repositories": names}));
+        linked(response, "/v2/_catalog", next)
     }
 
     fn tags(&self, name: &Repository, query: &Query) -> PreparedResponse {
         let Some(tags) = self.store.tags(name) else { return unknown("NAME_UNKNOWN") };
         let (tags, next) = if self.behaviour.pages_tags { page(tags, query) } else { (tags, None) };
-        let answer = PreparedResponse::json(StatusCode::OK, &json!({"name": name, "tags": tags}));
-        linked(answer, &format!("/v2/{name}/tags/list"), next)
+        let response = PreparedResponse::json(StatusCode::OK, &json!({"name": name, "tags": tags}));
+        linked(response, &format!("/v2/{name}/tags/list"), next)
     }
 
     fn manifest(
@@ -135,19 +139,19 @@ impl Api {
         if let Some(missing) = self.missing(name, &manifest) {
             return bad("MANIFEST_BLOB_UNKNOWN", &format!("{missing} is not in {name}"));
         }
-        let answer = PreparedResponse::empty(StatusCode::CREATED)
+        let response = PreparedResponse::empty(StatusCode::CREATED)
             .with(header::LOCATION, format!("/v2/{name}/manifests/{}", raw.digest))
             .with(DIGEST_HEADER, raw.digest);
-        let answer = match &manifest.about().subject {
-            Some(subject) if self.behaviour.referrers_api => answer.with(SUBJECT, subject.digest),
-            _ => answer,
+        let response = match &manifest.about().subject {
+            Some(subject) if self.behaviour.referrers_api => response.with(SUBJECT, subject.digest),
+            _ => response,
         };
         let tag = match pointer {
             Pointer::Tag(tag) => Some(tag),
             Pointer::Digest(_) => None,
         };
         self.store.put_manifest(name, tag, raw);
-        answer
+        response
     }
 
     /// The first thing a manifest needs that its repository lacks.
@@ -167,20 +171,20 @@ impl Api {
     fn blob(&self, name: &Repository, digest: &Digest, call: &Call) -> PreparedResponse {
         let Some(held) = self.store.blob(name, digest) else { return unknown("BLOB_UNKNOWN") };
         let size = held.size();
-        let answer = PreparedResponse::empty(StatusCode::OK)
+        let response = PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, "application/octet-stream")
             .with(header::ACCEPT_RANGES, "bytes")
             .with(DIGEST_HEADER, digest);
         let range = call.headers.get(header::RANGE).and_then(|value| value.to_str().ok());
         match range.and_then(range_of).filter(|_| !call.ignore_range) {
-            None => answer.holding(slice(held, 0, size)),
+            None => response.holding(slice(held, 0, size)),
             Some((start, _)) if start >= size => {
                 PreparedResponse::empty(StatusCode::RANGE_NOT_SATISFIABLE)
                     .with(header::CONTENT_RANGE, format!("bytes */{size}"))
             }
             Some((start, end)) => {
                 let end = end.unwrap_or(u64::MAX).min(size - 1);
-                answer
+                response
                     .with_status(StatusCode::PARTIAL_CONTENT)
                     .with(header::CONTENT_RANGE, format!("bytes {start}-{end}/{size}"))
                     .holding(slice(held, start, end + 1 - start))
@@ -307,12 +311,12 @@ impl Api {
             artifact_type.is_none() || found.artifact_type.as_deref() == artifact_type
         };
         let raw = oci::referrers_index(described.filter(wanted).collect());
-        let answer = PreparedResponse::empty(StatusCode::OK)
+        let response = PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, MediaType::OCI_INDEX)
             .holding(Content::Bytes(raw.bytes.into()));
         match artifact_type {
-            Some(_) => answer.with(FILTERS, "artifactType"),
-            None => answer,
+            Some(_) => response.with(FILTERS, "artifactType"),
+            None => response,
         }
     }
 }
@@ -385,10 +389,10 @@ fn page(mut entries: Vec<String>, query: &Query) -> (Vec<String>, Option<String>
     (entries, next)
 }
 
-fn linked(answer: PreparedResponse, path: &str, next: Option<String>) -> PreparedResponse {
+fn linked(response: PreparedResponse, path: &str, next: Option<String>) -> PreparedResponse {
     match next {
-        Some(query) => answer.with(header::LINK, format!(r#"<{path}?{query}>; rel="next""#)),
-        None => answer,
+        Some(query) => response.with(header::LINK, format!(r#"<{path}?{query}>; rel="next""#)),
+        None => response,
     }
 }
 

@@ -209,7 +209,7 @@ mod tests {
         vec![Need { repository: name.parse().unwrap(), actions }]
     }
 
-    fn ask(
+    fn request_token(
         authenticator: &Authenticator,
         credentials: Option<&str>,
         scope: &str,
@@ -225,20 +225,20 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_scope_only() {
         let authenticator = authenticator(|_| {});
-        let token = ask(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
+        let token = request_token(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
         assert_eq!(authenticator.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
         for beyond in [need("a", &["pull", "push"]), need("b", &["pull"])] {
             let Challenge(text) = authenticator.check("http://lab", &token, &beyond).unwrap_err();
             assert!(text.contains("insufficient_scope"), "{text}");
         }
-        assert!(ask(&authenticator, Some("me:wrong"), "repository:a:pull").is_none());
-        assert!(ask(&authenticator, None, "repository:a:pull").is_none());
+        assert!(request_token(&authenticator, Some("me:wrong"), "repository:a:pull").is_none());
+        assert!(request_token(&authenticator, None, "repository:a:pull").is_none());
     }
 
     #[test]
     fn anonymous_clients_may_pull_where_that_is_allowed_but_not_push() {
         let authenticator = authenticator(|bearer| bearer.anonymous_pull = true);
-        let token = ask(&authenticator, None, "repository:a:pull,push").unwrap();
+        let token = request_token(&authenticator, None, "repository:a:pull,push").unwrap();
         assert_eq!(authenticator.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
         assert!(authenticator.check("http://lab", &token, &need("a", &["pull", "push"])).is_err());
     }
@@ -247,18 +247,18 @@ mod tests {
     fn tokens_end_after_their_requests_their_time_or_on_demand() {
         let pull = need("a", &["pull"]);
         let counted = authenticator(|bearer| bearer.requests = Some(1));
-        let token = ask(&counted, Some("me:secret"), "repository:a:pull").unwrap();
+        let token = request_token(&counted, Some("me:secret"), "repository:a:pull").unwrap();
         assert!(counted.check("http://lab", &token, &pull).is_ok());
         assert!(
             counted.check("http://lab", &token, &pull).unwrap_err().0.contains("invalid_token")
         );
 
         let short = authenticator(|bearer| bearer.lifetime = Duration::ZERO);
-        let token = ask(&short, Some("me:secret"), "repository:a:pull").unwrap();
+        let token = request_token(&short, Some("me:secret"), "repository:a:pull").unwrap();
         assert!(short.check("http://lab", &token, &pull).is_err());
 
         let authenticator = authenticator(|_| {});
-        let token = ask(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
+        let token = request_token(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
         authenticator.expire_tokens();
         assert!(authenticator.check("http://lab", &token, &pull).is_err());
     }

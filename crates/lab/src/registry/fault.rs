@@ -98,7 +98,7 @@ impl FaultOn {
 impl Effect {
     /// A refusal in the way of the distribution API, without headers.
     pub fn status(code: u16) -> Self {
-        let body = r#"{"errors":[{"code":"LAB_FAULT","message":"asked to misbehave"}]}"#;
+        let body = r#"{"errors":[{"code":"LAB_FAULT","message":"a configured fault"}]}"#;
         Self::Status(code, vec![("content-type".into(), "application/json".into())], body.into())
     }
 

@@ -136,7 +136,7 @@ impl Log {
 }
 
 impl InFlight {
-    pub(crate) fn answered(&self, request: Request) {
+    pub(crate) fn responded(&self, request: Request) {
         self.log.entries().push((request, self.sent.clone()));
     }
 

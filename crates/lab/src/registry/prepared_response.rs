@@ -226,19 +226,20 @@ pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<Prepar
     effects.iter().find_map(|effect| match effect {
         Effect::Status(code, headers, body) => {
             let status = StatusCode::from_u16(*code).unwrap_or(StatusCode::IM_A_TEAPOT);
-            let answer =
+            let response =
                 PreparedResponse::empty(status).holding(Content::Bytes(body.clone().into()));
-            Some(headers.iter().fold(answer, |answer, (name, value)| {
-                match HeaderName::try_from(name.as_str()) {
-                    Ok(name) => answer.with(name, value),
-                    Err(_) => answer,
-                }
-            }))
+            Some(headers.iter().fold(
+                response,
+                |response, (name, value)| match HeaderName::try_from(name.as_str()) {
+                    Ok(name) => response.with(name, value),
+                    Err(_) => response,
+                },
+            ))
         }
         Effect::RedirectTo(address) => {
             let location = format!("{}{path_and_query}", address.trim_end_matches('/'));
-            let answer = PreparedResponse::empty(StatusCode::TEMPORARY_REDIRECT);
-            Some(answer.with(header::LOCATION, location))
+            let response = PreparedResponse::empty(StatusCode::TEMPORARY_REDIRECT);
+            Some(response.with(header::LOCATION, location))
         }
         _ => None,
     })

@@ -98,7 +98,7 @@ impl Store {
         Ok(Self { directory: directory.map(Path::to_owned), contents: Mutex::default() })
     }
 
-    /// Puts a whole image in at once, attachments included.
+    /// Stores a complete image at once, including attachments.
     pub(super) fn put_image(&self, image: &Image, name: &Repository, tag: &Tag) -> Result<()> {
         for blob in image.blobs.values() {
             self.put_blob(name, blob)?;

@@ -22,7 +22,7 @@ pub struct ReleaseKey {
 }
 
 impl ReleaseKey {
-    /// A key that is good for ever.
+    /// A key that never expires.
     pub fn generate() -> Result<Self> {
         let home = TempDir::new().context("making a keyring")?;
         let key = ["--quick-generate-key", "Lab Release <release@lab.example>", "rsa2048"];
@@ -114,13 +114,13 @@ fn feed(home: &Path, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("running gpg; `apt-get install gnupg` brings it")?;
+        .context("running gpg; `apt-get install gnupg` installs it")?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input).context("handing a text to gpg")?;
     }
     let output = child.wait_with_output().context("waiting for gpg")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "gpg {args:?}: {}", said.trim());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "gpg {args:?}: {}", errors.trim());
     Ok(output.stdout)
 }
 

@@ -47,7 +47,7 @@ fn skopeo_reads_what_was_put_on_its_disk_and_what_it_wrote_itself() {
 }
 
 #[test]
-fn tls_and_a_password_are_asked_for_where_they_are_set() {
+fn tls_and_a_password_are_required_where_they_are_set() {
     let authority = Arc::new(Authority::generate().unwrap());
     let settings = Settings {
         tls: Some(authority.clone()),

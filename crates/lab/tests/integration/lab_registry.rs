@@ -115,7 +115,7 @@ fn skopeo_logs_in_with_basic_credentials_and_with_tokens() {
 }
 
 #[test]
-fn tls_is_good_for_who_trusts_the_authority_and_shows_a_certificate_if_asked() {
+fn tls_works_for_clients_that_trust_the_authority_and_present_a_requested_certificate() {
     let authority = Arc::new(Authority::generate().unwrap());
     let with = |client_certificates| {
         let settings =
@@ -168,7 +168,7 @@ fn sparse_lists_are_taken_or_refused() {
     let list = two_platforms(Format::Oci);
     for (behaviour, status) in [(Behaviour::MODERN, 201), (Behaviour::DOCKER_2_8, 400)] {
         let registry = LabRegistry::start(Settings { behaviour, ..Settings::default() }).unwrap();
-        let answer = block_on(async {
+        let response = block_on(async {
             Client::new()
                 .put(format!("{}/v2/a/x/manifests/v1", registry.url()))
                 .header("content-type", list.root().media_type.as_str())
@@ -177,8 +177,8 @@ fn sparse_lists_are_taken_or_refused() {
                 .await
                 .unwrap()
         });
-        assert_eq!(answer.status(), status);
-        let text = block_on(answer.text()).unwrap();
+        assert_eq!(response.status(), status);
+        let text = block_on(response.text()).unwrap();
         assert_eq!(text.contains("MANIFEST_BLOB_UNKNOWN"), status == 400, "{text}");
     }
 }
@@ -190,9 +190,9 @@ fn referrers_are_listed_where_the_registry_has_that_api() {
     for (behaviour, status) in [(Behaviour::MODERN, 200), (Behaviour::DOCKER_2_8, 404)] {
         let registry = LabRegistry::start(Settings { behaviour, ..Settings::default() }).unwrap();
         registry.put_image(&image, "a/x", "v1").unwrap();
-        let answer = block_on(get(&registry, &path));
-        assert_eq!(answer.status(), status);
-        let text = block_on(answer.text()).unwrap();
+        let response = block_on(get(&registry, &path));
+        assert_eq!(response.status(), status);
+        let text = block_on(response.text()).unwrap();
         let listed = text.contains(&image.referrers().next().unwrap().digest.to_string());
         assert_eq!(listed, status == 200, "{text}");
     }
@@ -229,7 +229,7 @@ mod faults {
     }
 
     #[tokio::test]
-    async fn a_cut_answer_promises_all_and_ends_early_once() {
+    async fn a_truncated_response_announces_the_full_length_and_ends_early_once() {
         let (registry, path, content) = with_blob();
         registry.fault(on_blobs(Effect::CutAfter(1_000)));
         let response = get(&registry, &path).await;
@@ -267,7 +267,7 @@ mod faults {
     }
 
     #[tokio::test]
-    async fn a_dropped_connection_gives_no_answer_and_is_logged_without_status() {
+    async fn a_dropped_connection_has_no_response_and_is_logged_without_status() {
         let (registry, path, _) = with_blob();
         registry.fault(Fault::on_any("/blobs/").times(1).does(Effect::DropConnection));
         let url = format!("{}{path}", registry.url());
@@ -287,13 +287,13 @@ mod faults {
     }
 
     #[tokio::test]
-    async fn ranges_are_answered_in_part_or_ignored() {
+    async fn ranges_are_served_in_part_or_ignored() {
         let (registry, path, content) = with_blob();
-        let ask = || async {
+        let fetch = || async {
             let url = format!("{}{path}", registry.url());
             Client::new().get(url).header("range", "bytes=1000-").send().await.unwrap()
         };
-        let part = ask().await;
+        let part = fetch().await;
         assert_eq!(part.status(), 206);
         let total = content.len();
         assert_eq!(
@@ -302,7 +302,7 @@ mod faults {
         );
         assert_eq!(body(part).await, (content[1_000..].to_vec(), true));
         registry.fault(on_blobs(Effect::IgnoreRange));
-        let whole = ask().await;
+        let whole = fetch().await;
         assert_eq!(whole.status(), 200);
         assert_eq!(body(whole).await, (content, true));
     }
@@ -332,8 +332,8 @@ mod faults {
         let (registry, path, _) = with_blob();
         let slow = Effect::Delay(Duration::from_millis(100));
         registry.fault(Fault::on(Method::GET, "/blobs/").does(slow));
-        let ask = || async { body(get(&registry, &path).await).await };
-        futures_util::future::join_all((0..5).map(|_| ask())).await;
+        let fetch = || async { body(get(&registry, &path).await).await };
+        futures_util::future::join_all((0..5).map(|_| fetch())).await;
         assert_eq!(registry.most_concurrent(), 5);
     }
 }

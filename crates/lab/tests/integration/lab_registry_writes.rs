@@ -106,8 +106,8 @@ async fn expired_tokens_are_refused_until_a_new_one_is_fetched() {
     let client = Client::new();
     let token = || async {
         let url = format!("{}/token?service=lab&scope=repository:a/x:pull", registry.url());
-        let answer = client.get(url).basic_auth("me", Some("secret")).send().await.unwrap();
-        let text = answer.text().await.unwrap();
+        let response = client.get(url).basic_auth("me", Some("secret")).send().await.unwrap();
+        let text = response.text().await.unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         document["token"].as_str().unwrap().to_owned()
     };

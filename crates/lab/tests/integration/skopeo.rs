@@ -26,5 +26,5 @@ fn run(args: &[&str]) -> Output {
         .args(["--insecure-policy"])
         .args(args)
         .output()
-        .expect("running skopeo; `apt-get install skopeo` brings it")
+        .expect("running skopeo; `apt-get install skopeo` installs it")
 }

@@ -1,4 +1,4 @@
-//! A plan as a table for people.
+//! A plan as a table for users.
 
 use std::collections::BTreeSet;
 use std::fmt;

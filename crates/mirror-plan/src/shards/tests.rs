@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn every_blob_has_exactly_one_owner_who_brings_it_wherever_it_is_needed(
+    fn every_blob_has_exactly_one_owner_that_transfers_it_everywhere(
         images in images(), held in 0..10_usize, shards in 1..9_u32,
     ) {
         let shelf = images.iter().take(held).map(|f| (f.destination.clone(), f.tree.clone()));

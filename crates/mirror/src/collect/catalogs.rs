@@ -62,7 +62,7 @@ pub use open::OpenError;
 /// Catalogs that are found and fetched at the same time.
 const AT_ONCE: usize = 4;
 
-/// What the `operators` section of a configuration comes to. A stored plan has what is not skipped.
+/// What the `operators` section of a configuration results in. A stored plan has what is not skipped.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Catalogs {
@@ -303,7 +303,7 @@ impl Catalogs {
                 _ => format!("{file}:{finding}"),
             };
             match finding.severity() {
-                Severity::Note => self.issues.notes.push(text),
+                Severity::Info => self.issues.notes.push(text),
                 Severity::Warning => context.warn(text),
                 Severity::Error => self.issues.failures.push(Failure::new(Exit::OPERATOR, text)),
             }

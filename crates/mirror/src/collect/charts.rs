@@ -56,7 +56,7 @@ pub use uses::{ChartEntry, ChartUse};
 /// Charts that are fetched and rendered at once.
 const AT_ONCE: usize = 4;
 
-/// What the `helm` section of a configuration comes to. A stored plan has what is not skipped.
+/// What the `helm` section of a configuration results in. A stored plan has what is not skipped.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Charts {

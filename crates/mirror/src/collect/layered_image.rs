@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layer_is_on_top_and_the_config_knows_it() {
+    fn the_layer_is_on_top_and_the_config_lists_it() {
         let (base, config) = base(MediaType::DOCKER_MANIFEST);
         let StackedImage { manifest, config } = add_layer(&base, &config, &layer()).unwrap();
         let Manifest::Image { config: described, layers, .. } = manifest.parse().unwrap() else {

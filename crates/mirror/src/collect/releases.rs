@@ -60,7 +60,7 @@ pub(crate) enum Source<'a> {
     Held(&'a Holdings),
 }
 
-/// What the `platform` section of a configuration comes to. A stored plan has what is not skipped.
+/// What the `platform` section of a configuration results in. A stored plan has what is not skipped.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Releases {

@@ -16,7 +16,7 @@ use super::execute::{Deletion, offered_catalogs, place, tag_of};
 use super::garbage_collection::garbage_collection;
 use super::observe::{Comparison, Observed, TAG_PAGES, observe};
 use super::perform::{Done, Performer, StepError, TagDeletion};
-use super::report::{DeleteReport, DeletedImage, Fate};
+use super::report::{DeleteReport, DeletedImage, DeletionOutcome};
 use super::undo_file;
 use crate::error_chain::chain;
 use crate::record::pushed_log::Pushed;
@@ -109,8 +109,9 @@ impl<'a> Executor<'a> {
         }
         self.warn_of_tags_that_stay();
         self.report.repositories = savings(&self.before, &self.deleted);
-        let is_changed =
-            |line: &DeletedImage| matches!(line.fate, Fate::Deleted | Fate::Untagged { .. });
+        let is_changed = |line: &DeletedImage| {
+            matches!(line.fate, DeletionOutcome::Deleted | DeletionOutcome::Untagged { .. })
+        };
         if self.report.manifests > 0 || self.report.images.iter().any(is_changed) {
             match self.client.product(&registry).await {
                 Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
@@ -354,7 +355,7 @@ impl<'a> Executor<'a> {
             self.report.warnings.push(format!("{place} stays: {because}"));
             let line = self.report.images.iter_mut().find(|line| line.image == image);
             if let Some(line) = line {
-                line.fate = Fate::Kept { because };
+                line.fate = DeletionOutcome::Kept { because };
             }
         }
         Ok(())
@@ -405,7 +406,7 @@ impl<'a> Executor<'a> {
         let tags = tags_of(step);
         let (Step::Tag { digest, .. } | Step::Manifest { digest, .. }) = step;
         for tag in tags.iter().filter(|tag| requested.contains_key(*tag)) {
-            let fate = Fate::Failed { error: error.message.clone() };
+            let fate = DeletionOutcome::Failed { error: error.message.clone() };
             self.line(repository, tag, Some(*digest), fate);
         }
         let event = self.audited(repository, step, error.message.clone());

@@ -23,7 +23,7 @@ use crate::settings::{Configuration, Settings};
 
 /// What shall be deleted.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum DeleteScope {
     /// What a configuration selects.
     Selected(Box<Configuration>),
     /// All that no configuration selects any more.
@@ -36,7 +36,7 @@ pub struct DeleteRequest {
     /// How to select in the workspace; the configuration of a run is not used.
     pub settings: Settings,
     pub target: Target,
-    pub what: What,
+    pub what: DeleteScope,
     /// Configurations whose images stay.
     pub keep: Vec<Configuration>,
     /// Files that take the place of what is on record for them.
@@ -106,8 +106,8 @@ async fn plan_here(
     }
     let mut failures = Vec::new();
     let (mut images, channels) = match what {
-        What::Unused => (unused(&record, target), None),
-        What::Selected(configuration) => {
+        DeleteScope::Unused => (unused(&record, target), None),
+        DeleteScope::Selected(configuration) => {
             let selected =
                 Box::pin(selection::select(settings, target, configuration, &observer, &cancel))
                     .await?;

@@ -1,4 +1,4 @@
-//! What a deletion did, for people, machines and the exit code.
+//! What a deletion did, for users, programs and the exit code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::report::{Ending, Failure};
 /// What became of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "outcome")]
-pub enum Fate {
+pub enum DeletionOutcome {
     /// Its manifest is deleted, with all its tags.
     Deleted,
     /// Its tag is deleted; others still name the manifest.
@@ -45,7 +45,7 @@ pub struct DeletedImage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     #[serde(flatten)]
-    pub fate: Fate,
+    pub fate: DeletionOutcome,
 }
 
 /// The report of a deletion.
@@ -106,9 +106,15 @@ impl DeleteReport {
 
     /// Decides how the deletion ended.
     pub(crate) fn settle(&mut self, dry_run: bool, interrupted: bool) {
-        let failed = self.images.iter().any(|image| matches!(image.fate, Fate::Failed { .. }));
+        let failed =
+            self.images.iter().any(|image| matches!(image.fate, DeletionOutcome::Failed { .. }));
         let changed = self.images.iter().any(|image| {
-            matches!(image.fate, Fate::Deleted | Fate::Untagged { .. } | Fate::AlreadyGone)
+            matches!(
+                image.fate,
+                DeletionOutcome::Deleted
+                    | DeletionOutcome::Untagged { .. }
+                    | DeletionOutcome::AlreadyGone
+            )
         });
         self.ending = match () {
             () if interrupted => Ending::Interrupted,
@@ -125,7 +131,7 @@ impl DeleteReport {
             return 130;
         }
         let failed = self.images.iter().filter_map(|image| match image.fate {
-            Fate::Failed { .. } => Some(image.kind.exit().0),
+            DeletionOutcome::Failed { .. } => Some(image.kind.exit().0),
             _ => None,
         });
         failed.chain(self.errors.iter().map(|error| error.exit.0)).fold(0, |all, bit| all | bit)

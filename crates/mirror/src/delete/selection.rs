@@ -106,14 +106,14 @@ impl Offline {
             let of_catalog =
                 || operators.iter().filter(|o| o.catalog.to_string() == content.source);
             for (name, package) in &mut content.packages {
-                let wishes = of_catalog().flat_map(|operator| &operator.packages);
-                let wishes: Vec<_> = wishes.filter(|wish| wish.name == *name).collect();
+                let selected = of_catalog().flat_map(|operator| &operator.packages);
+                let selected: Vec<_> = selected.filter(|entry| entry.name == *name).collect();
                 for (channel, bundles) in &mut package.channels {
-                    let ranges = wishes.iter().map(|wish| {
-                        let own = wish.channels.iter().find(|own| own.name == *channel);
+                    let ranges = selected.iter().map(|entry| {
+                        let own = entry.channels.iter().find(|own| own.name == *channel);
                         let own =
                             own.map(|own| (own.min_version.as_ref(), own.max_version.as_ref()));
-                        let whole = (wish.min_version.as_ref(), wish.max_version.as_ref());
+                        let whole = (entry.min_version.as_ref(), entry.max_version.as_ref());
                         own.filter(|own| *own != (None, None)).unwrap_or(whole)
                     });
                     let ranges: Vec<_> = ranges.collect();

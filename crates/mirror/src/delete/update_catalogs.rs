@@ -135,9 +135,14 @@ async fn replace(
         supplies: Supplies::FromDisk(Arc::clone(&holdings)),
     };
     let found = gathered.found;
-    let bound =
-        bind(context, &route, Mode::DiskToMirror, found, crate::plan::presence::Heads::default())
-            .await?;
+    let bound = bind(
+        context,
+        &route,
+        Mode::DiskToMirror,
+        found,
+        crate::plan::presence::TargetDigests::default(),
+    )
+    .await?;
     // The new catalog is based on the layers of the old one, which the target has.
     let mut inspected = Inspected::default();
     for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {

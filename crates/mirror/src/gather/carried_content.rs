@@ -256,7 +256,7 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
         if context.settings.allow_incomplete {
             context.warn(message);
         } else {
-            let hint = "bring the archive of the run that continues it, or push what is available with --allow-incomplete";
+            let hint = "transfer the archive of the run that continues it, or push what is available with --allow-incomplete";
             failures.push(Failure::new(Exit::GENERIC, message).with_hint(hint));
         }
     }
@@ -390,7 +390,7 @@ pub(crate) fn record(
     Err(CarriedError::Absent(absent(origin, records)))
 }
 
-/// Says that an image is not here, and which ones of its repository are.
+/// Reports that an image is absent, and which images of its repository are present.
 fn absent(origin: &Origin, records: &[ImageRecord]) -> String {
     let mut near: Vec<String> = Vec::new();
     if let Origin::Registry(image) = origin {

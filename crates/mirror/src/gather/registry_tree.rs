@@ -23,7 +23,7 @@ use crate::transfer::verified_body::BodyError;
 
 /// Manifests of one image that are requested at once.
 const CHILDREN_AT_ONCE: usize = 8;
-/// Indexes may hold indexes, but not without end.
+/// Indexes may contain indexes, up to this depth.
 const MAX_DEPTH: usize = 4;
 /// More manifests than any honest image has.
 const MAX_MANIFESTS: usize = 4096;

@@ -23,10 +23,10 @@ pub struct NoInstance {
 /// select from, and is taken whatever its platform.
 pub(crate) fn select_from<'a>(
     manifest: &'a Manifest,
-    wishes: &[Platform],
+    platforms: &[Platform],
 ) -> Result<Selection<'a>, NoInstance> {
     match manifest {
-        Manifest::Index { manifests, .. } => select(manifests, wishes),
+        Manifest::Index { manifests, .. } => select(manifests, platforms),
         Manifest::Image { .. } => Ok(Selection { taken: Vec::new(), left_out: Vec::new() }),
     }
 }
@@ -35,22 +35,24 @@ pub(crate) fn select_from<'a>(
 /// matches is an error, as an empty list would appear to be success.
 fn select<'a>(
     children: &'a [Descriptor],
-    wishes: &[Platform],
+    platforms: &[Platform],
 ) -> Result<Selection<'a>, NoInstance> {
-    if wishes.is_empty() {
+    if platforms.is_empty() {
         return Ok(Selection { taken: children.iter().collect(), left_out: Vec::new() });
     }
-    let fulfils = |wish: &Platform, child: &Descriptor| {
-        child.platform.as_ref().is_some_and(|held| wish.accepts(held))
+    let matches = |platform: &Platform, child: &Descriptor| {
+        child.platform.as_ref().is_some_and(|held| platform.accepts(held))
     };
-    if let Some(missed) = wishes.iter().find(|wish| !children.iter().any(|c| fulfils(wish, c))) {
+    if let Some(missed) =
+        platforms.iter().find(|platform| !children.iter().any(|c| matches(platform, c)))
+    {
         let mut has: Vec<String> =
             children.iter().filter_map(|c| c.platform.as_ref()).map(Platform::to_string).collect();
         has.sort();
         has.dedup();
         return Err(NoInstance { wanted: missed.to_string(), has: has.join(", ") });
     }
-    let chosen = |child: &Descriptor| wishes.iter().any(|wish| fulfils(wish, child));
+    let chosen = |child: &Descriptor| platforms.iter().any(|platform| matches(platform, child));
     let kept: Vec<String> =
         children.iter().filter(|c| chosen(c)).map(|c| c.digest.to_string()).collect();
     // An attestation is listed without a real platform; it is selected with its image.
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wish_takes_everything() {
+    fn no_selection_selects_everything() {
         let children = [child("a", Some("linux/amd64")), child("b", None)];
         let selection = select(&children, &[]).unwrap();
         assert_eq!((selection.taken.len(), selection.left_out.len()), (2, 0));
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_takes_its_platform_and_the_attestation_about_it() {
+    fn a_selected_platform_includes_its_attestation() {
         let amd = child("amd", Some("linux/amd64"));
         let mut about_amd = child("about", Some("unknown/unknown"));
         about_amd.annotations.insert(ABOUT.into(), amd.digest.to_string());
@@ -105,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_nothing_fulfils_names_what_there_is() {
+    fn a_platform_that_is_absent_lists_those_that_exist() {
         let children = [child("a", Some("linux/s390x")), child("b", Some("linux/amd64"))];
-        let wishes = [Platform::new("linux", "amd64"), Platform::new("linux", "arm64")];
+        let platforms = [Platform::new("linux", "amd64"), Platform::new("linux", "arm64")];
         assert_eq!(
-            select(&children, &wishes).unwrap_err().to_string(),
+            select(&children, &platforms).unwrap_err().to_string(),
             "no instances found for platform linux/arm64; the list has linux/amd64, linux/s390x"
         );
     }

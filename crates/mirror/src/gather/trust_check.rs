@@ -28,7 +28,7 @@ use crate::settings::{DryRun, TrustPolicy, Workflow};
 use crate::transfer::supply::{ManifestReadError, Supply, SupplyError, held_manifest};
 use crate::transfer::verified_body::{BodyError, verified};
 
-/// Why the policy does not let an image in, or why that is not known.
+/// Why the policy rejects an image, or why that is not known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrustError {
     #[error(transparent)]
@@ -129,7 +129,7 @@ pub(crate) struct TrustCheck<'a> {
     trust: &'a TrustPolicy,
     /// Looked at first.
     holdings: &'a Holdings,
-    /// Asked for what is not held.
+    /// The source of what is not held.
     client: &'a Client,
     /// What was requested is kept here, so that the copy does not request it again.
     store: Option<&'a BlobStore>,
@@ -200,7 +200,7 @@ impl<'a> TrustCheck<'a> {
         Ok(documents)
     }
 
-    /// Parts held images into those the policy lets in and those it does not.
+    /// Splits held images into those that the policy accepts and those that it rejects.
     pub(crate) async fn held(&self, gathered: Gathered, target: &RegistryHost) -> Gathered {
         let Gathered { found, mut lost, documents } = gathered;
         let judged: Vec<(Found, Result<Documents, TrustError>)> = stream::iter(found)

@@ -19,7 +19,7 @@ use crate::gather::trust_check::TrustCheck;
 use crate::modes::push::{Bound, Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, Selection, select_images};
 use crate::plan::availability::{self, Availability};
-use crate::plan::presence::Heads;
+use crate::plan::presence::TargetDigests;
 use crate::preflight;
 use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Issues, Results, references, unless_cancelled};
@@ -67,7 +67,7 @@ pub(crate) async fn disk_to_mirror(
         supplies: Supplies::FromDisk(Arc::clone(&holdings)),
     };
     let mut bound =
-        bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await?;
+        bind(context, &route, Mode::DiskToMirror, gathered.found, TargetDigests::default()).await?;
     results.issues.lost.append(&mut bound.lost);
     let stored = context.planned(&bound.plan, &sections, &results.issues);
     results.requests.destination = client.traffic().requests;
@@ -154,7 +154,7 @@ async fn find(
 
 /// Checks everything that is about to be pushed. What is missing or damaged
 /// stops the run before it begins; with --allow-incomplete only the images
-/// that need it are given up.
+/// that need it fail.
 async fn inspect(
     context: &Context,
     route: &Route<'_>,

@@ -22,7 +22,7 @@ use crate::conclude::PushedTo;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::fault::EngineError;
-use crate::plan::presence::{self, Heads, Presence};
+use crate::plan::presence::{self, Presence, TargetDigests};
 use crate::reason::Reason;
 use crate::record::pushed_log::Pushed;
 use crate::report::{Failure, Outcome};
@@ -66,7 +66,7 @@ pub(crate) async fn bind(
     route: &Route<'_>,
     mode: Mode,
     found: Vec<Found>,
-    heads: Heads,
+    heads: TargetDigests,
 ) -> Result<Bound, Halt> {
     let run = context.run().map_or(0, workspace::Run::number);
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
@@ -155,7 +155,7 @@ pub(crate) async fn deliver(
         if let Some((found, supplies)) = rebuilt
             && executed == Executed::Entirely
         {
-            match bind(context, route, mode, found, Heads::default()).await {
+            match bind(context, route, mode, found, TargetDigests::default()).await {
                 Ok(mut bound) => {
                     context.record_lost(&bound.lost);
                     delivered.issues.lost.append(&mut bound.lost);

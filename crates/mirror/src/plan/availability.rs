@@ -40,7 +40,7 @@ pub(crate) enum AvailabilityError {
 
 /// A piece of content that an image needs and that is not here.
 #[derive(Debug, Clone)]
-struct Lack {
+struct MissingContent {
     image: usize,
     digest: Digest,
     is_manifest: bool,
@@ -77,26 +77,26 @@ pub(crate) async fn check(
             };
             // A blob can be mounted from elsewhere at the target, a manifest cannot.
             if !is_here && (is_manifest || !presence.content(&digest)) {
-                lacking.push(Lack { image, digest, is_manifest });
+                lacking.push(MissingContent { image, digest, is_manifest });
             }
         }
     }
     let Some(target) = &plan.target else { return Ok(found) };
-    let answers: Vec<(Lack, bool)> = stream::iter(lacking)
-        .map(|lack| async {
-            let destination = plan.images[lack.image].destination.at(&target.registry);
-            let there = is_there(client, &destination, &lack).await?;
-            Ok::<_, AvailabilityError>((lack, there))
+    let checked: Vec<(MissingContent, bool)> = stream::iter(lacking)
+        .map(|missing| async {
+            let destination = plan.images[missing.image].destination.at(&target.registry);
+            let there = is_there(client, &destination, &missing).await?;
+            Ok::<_, AvailabilityError>((missing, there))
         })
         .buffer_unordered(AT_ONCE)
         .try_collect()
         .await?;
-    for (lack, there) in answers {
+    for (missing, there) in checked {
         if there {
-            let repository = plan.images[lack.image].destination.repository.clone();
-            found.there.insert((repository, lack.digest));
+            let repository = plan.images[missing.image].destination.repository.clone();
+            found.there.insert((repository, missing.digest));
         } else {
-            found.nowhere.entry(lack.digest).or_default().insert(lack.image);
+            found.nowhere.entry(missing.digest).or_default().insert(missing.image);
         }
     }
     Ok(found)
@@ -105,11 +105,11 @@ pub(crate) async fn check(
 async fn is_there(
     client: &Client,
     destination: &ImageRef,
-    lack: &Lack,
+    missing: &MissingContent,
 ) -> Result<bool, registry::Error> {
-    if lack.is_manifest {
-        let at = destination.with_pointer(Pointer::Digest(lack.digest));
+    if missing.is_manifest {
+        let at = destination.with_pointer(Pointer::Digest(missing.digest));
         return Ok(client.head(&at).await?.is_some());
     }
-    client.has_blob(&Location::from(destination), &lack.digest).await
+    client.has_blob(&Location::from(destination), &missing.digest).await
 }

@@ -54,19 +54,19 @@ pub(crate) struct TargetState {
 /// The digests of names at a target, requested while the manifests of the images
 /// are still being read.
 #[derive(Debug, Default)]
-pub(crate) struct Heads(BTreeMap<Destination, Result<Option<Digest>, Error>>);
+pub(crate) struct TargetDigests(BTreeMap<Destination, Result<Option<Digest>, Error>>);
 
 /// Sends one request for every name.
 pub(crate) async fn heads(
     client: &Client,
     registry: &RegistryHost,
     names: Vec<Destination>,
-) -> Heads {
+) -> TargetDigests {
     let states = stream::iter(names).map(|name| async move {
         let found = client.head(&name.at(registry)).await;
         (name, found.map(|found| found.map(|found| found.digest)))
     });
-    Heads(states.buffer_unordered(AT_ONCE).collect().await)
+    TargetDigests(states.buffer_unordered(AT_ONCE).collect().await)
 }
 
 /// Checks every image at the target, with one request each unless its response is among `heads`.
@@ -81,7 +81,7 @@ pub(crate) async fn check_target(
     client: &Client,
     registry: &RegistryHost,
     images: Vec<Found>,
-    mut heads: Heads,
+    mut heads: TargetDigests,
     pushed: &mut Pushed,
     run: u64,
 ) -> Result<TargetState, Error> {

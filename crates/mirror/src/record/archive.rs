@@ -27,7 +27,7 @@ const CONFIGURATION: &str = "imageset-config.yaml";
 const GIB: u64 = 1 << 30;
 /// GiB per chunk where the configuration does not set it.
 const DEFAULT_CHUNK: u64 = 500;
-/// How often damaged content is fetched again before the disk is given up.
+/// How often damaged content is fetched again before the disk counts as faulty.
 const REPAIRS: usize = 3;
 
 /// What an archive is written from.

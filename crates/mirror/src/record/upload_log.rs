@@ -32,7 +32,7 @@ struct Begun {
 }
 
 impl UploadFiles {
-    /// Opens the uploads of a workspace, without those that registries have forgotten.
+    /// Opens the uploads of a workspace, without those that expired at their registries.
     pub(crate) fn open(workspace: &Workspace) -> Self {
         let files = Self { directory: workspace.working_dir().join("uploads") };
         let entries = fs::read_dir(&files.directory).into_iter().flatten().flatten();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upload_is_known_until_it_ends_and_only_to_its_user() {
+    fn an_upload_exists_until_it_ends_and_only_for_its_user() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path());
         let files = UploadFiles::open(&workspace);

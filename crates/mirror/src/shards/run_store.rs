@@ -260,7 +260,7 @@ impl RunStore {
         Ok(ShardPart::from_text(&text)?)
     }
 
-    /// Reads the plan of a run, and puts the content that was built for it where the execution of a
+    /// Reads the plan of a run, and stores the content that was built for it where the execution of a
     /// stored plan finds it. Returns the text of the plan.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ impl Destination for BlobTarget {
 }
 
 impl BlobTarget {
-    /// Brings a blob to a repository: not at all if it is there, by a mount where another
+    /// Transfers a blob to a repository: not at all if it is there, by a mount where another
     /// repository has it, else by sending its bytes. If the source does not supply them, they are
     /// read back from the repository that has them.
     async fn send(

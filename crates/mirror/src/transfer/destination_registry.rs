@@ -48,7 +48,7 @@ impl Destination for Target {
 }
 
 impl Target {
-    /// Puts the manifests: what is listed before what lists it, the tag last. A client never pulls
+    /// Pushes the manifests: what is listed before what lists it, the tag last. A client never pulls
     /// half an image by its tag, or one whose signatures are still to come.
     async fn finish(&self, image: ImageId) -> Result<(), Cause> {
         let Some(outgoing) = &self.images[image] else { return Ok(()) };
@@ -103,7 +103,7 @@ impl Target {
         self.put(&image.with_pointer(Pointer::Tag(tag.clone())), &raw).await.map(drop)
     }
 
-    /// Puts referrers by digest. A registry that supports subjects lists them by
+    /// Pushes referrers by digest. A registry that supports subjects lists them by
     /// itself; for others the list under the fallback tag is written.
     async fn put_referrers(
         &self,
@@ -160,7 +160,7 @@ impl Target {
         Ok(true)
     }
 
-    /// Puts a manifest under its digest. True when the registry responds that it
+    /// Pushes a manifest under its digest. True when the registry responds that it
     /// listed it as a referrer of its subject. One that is not available here is at
     /// the target: an earlier archive contained it, and that was checked.
     async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, Cause> {

@@ -1,6 +1,6 @@
 //! In which order blobs move, from which source, and when an image has all of its own.
 //!
-//! Pure: it hands out jobs and takes their outcomes, so that every order of events can be tested
+//! Pure: it returns jobs and accepts their outcomes, so that every order of events can be tested
 //! without moving a byte. A blob is moved once however many images need it; at a registry, the
 //! first repository that needs it gets the upload and the others mount it from there.
 //!
@@ -52,7 +52,7 @@ pub(crate) type HostId = usize;
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Bring the blob from a source to its first repository.
+    /// Transfer the blob from a source to its first repository.
     Move { blob: BlobRef, from: SourceId, to: RepoId, image: ImageId },
     /// The blob is at `held`; make it appear at `to`. A target that cannot mount gets it from `from`.
     Mount { blob: BlobRef, held: RepoId, from: SourceId, to: RepoId, image: ImageId },
@@ -143,7 +143,8 @@ impl Claim {
 
 /// Which blobs are still to move, and which images wait for which.
 ///
-/// Pure: it hands out jobs and takes their outcomes, in any order.
+/// Pure: it returns jobs and accepts their outcomes, in any order. It has no errors: a failed job is an
+/// outcome, and an image that cannot be completed is returned with its cause.
 ///
 /// # Guarantees
 ///

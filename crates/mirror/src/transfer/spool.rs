@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_bytes_are_read_where_they_belong_and_old_ones_are_forgotten() {
+    fn recent_bytes_are_read_at_their_offset_and_old_ones_are_dropped() {
         let mut recent = Recent::default();
         assert_eq!(recent.read(0, 10), None);
         recent.push(100, Bytes::from_static(b"abcdef"));

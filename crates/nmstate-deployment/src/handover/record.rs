@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_somebody_changed_makes_nothing_that_was_not_theirs() {
+    fn a_changed_record_creates_no_object_of_other_kinds() {
         let mut data = record().data();
         let objects = data["objects.json"].replace("kubernetes-nmstate-operator", "anything");
         data.insert("objects.json".into(), objects);

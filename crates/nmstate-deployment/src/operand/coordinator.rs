@@ -55,9 +55,9 @@ fn deployment(wanted: &Wanted<'_>) -> Value {
     let lease = (wanted.control_plane == ControlPlane::SingleNode)
         .then(|| format!("--lease={SINGLE_NODE_LEASE}"));
     let mut pod = pod(wanted.image, wanted.version, &Vec::from_iter(lease));
-    if let Some(asked) = &wanted.metrics {
+    if let Some(metrics_settings) = &wanted.metrics {
         let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
-        metrics::serve(&mut pod, COORDINATOR, address, asked.tls.flags());
+        metrics::serve(&mut pod, COORDINATOR, address, metrics_settings.tls.flags());
     }
     let placement = Placement {
         affinity: spec.infra_affinity.as_ref(),

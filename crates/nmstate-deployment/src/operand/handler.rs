@@ -14,13 +14,13 @@ const LOOPBACK: &str = "127.0.0.1";
 
 /// Finds the handlers for the monitoring.
 pub(super) fn service(wanted: &Wanted<'_>) -> Value {
-    metrics::service(HANDLER, NAMESPACE, wanted.metrics.as_ref().map(|asked| asked.handlers.port()))
+    metrics::service(HANDLER, NAMESPACE, wanted.metrics.as_ref().map(|it| it.handlers.port()))
 }
 
 /// Only the kubelet of the same node can request the health. An `NMState` may use the usual port for
 /// metrics.
 fn health_port(wanted: &Wanted<'_>) -> u16 {
-    let taken = wanted.metrics.as_ref().map(|asked| asked.handlers.port());
+    let taken = wanted.metrics.as_ref().map(|it| it.handlers.port());
     if taken == Some(HANDLER_HEALTH_PORT) { HANDLER_HEALTH_PORT + 1 } else { HANDLER_HEALTH_PORT }
 }
 
@@ -89,8 +89,8 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
     {
         arguments.push(json!("--memory-only"));
     }
-    if let Some(asked) = &wanted.metrics {
-        metrics::serve(&mut pod, HANDLER, asked.handlers, asked.tls.flags());
+    if let Some(metrics_settings) = &wanted.metrics {
+        metrics::serve(&mut pod, HANDLER, metrics_settings.handlers, metrics_settings.tls.flags());
     }
     let placement = Placement {
         affinity: spec.affinity.as_ref(),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_linux_node_gets_a_handler_unless_the_nmstate_says_otherwise() {
+    fn every_linux_node_gets_a_handler_unless_the_nmstate_excludes_it() {
         let plain = pod(&NMStateSpec::default());
         assert_eq!(plain["nodeSelector"], json!({ "kubernetes.io/os": "linux" }));
         assert_eq!(plain["tolerations"], json!([{ "operator": "Exists" }]));
@@ -141,9 +141,9 @@ mod tests {
             tolerations: Some(vec![Toleration { key: Some("k".into()), ..Toleration::default() }]),
             ..NMStateSpec::default()
         };
-        let asked = pod(&spec);
-        assert_eq!(asked["nodeSelector"], json!({ "a": "b" }));
-        assert_eq!(asked["tolerations"], json!([{ "key": "k" }]));
+        let placed = pod(&spec);
+        assert_eq!(placed["nodeSelector"], json!({ "a": "b" }));
+        assert_eq!(placed["tolerations"], json!([{ "key": "k" }]));
     }
 
     #[test]
@@ -186,8 +186,11 @@ mod tests {
             assert_eq!(found, metrics);
             assert!(arguments.contains(&&*format!("--listen=127.0.0.1:{health}")));
             for probe in ["livenessProbe", "readinessProbe"] {
-                let asked = &container[probe]["httpGet"];
-                assert_eq!((&asked["host"], &asked["port"]), (&json!("127.0.0.1"), &json!(health)));
+                let action = &container[probe]["httpGet"];
+                assert_eq!(
+                    (&action["host"], &action["port"]),
+                    (&json!("127.0.0.1"), &json!(health))
+                );
             }
         }
     }

@@ -19,13 +19,13 @@ impl Placement<'_> {
     pub(crate) fn fill(&self, pod: &mut Value, affinity: Option<Value>, tolerations: Value) {
         const APART: &str = "podAntiAffinity";
         let apart = affinity.as_ref().and_then(|it| it.get(APART).cloned());
-        let mut asked = self.affinity.map(|affinity| json!(affinity)).or(affinity);
-        if let (Some(asked), Some(apart)) = (asked.as_mut(), apart)
-            && asked.get(APART).is_none()
+        let mut requested = self.affinity.map(|affinity| json!(affinity)).or(affinity);
+        if let (Some(requested), Some(apart)) = (requested.as_mut(), apart)
+            && requested.get(APART).is_none()
         {
-            asked[APART] = apart;
+            requested[APART] = apart;
         }
-        if let Some(affinity) = asked {
+        if let Some(affinity) = requested {
             pod["affinity"] = affinity;
         }
         pod["nodeSelector"] = self
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_keep_apart_on_the_nodes_that_are_asked_for() {
+    fn pods_are_spread_over_the_requested_nodes() {
         let own = json!({ "podAntiAffinity": "apart", "nodeAffinity": "usual" });
-        let asked: Affinity = serde_json::from_value(json!({ "nodeAffinity": {} })).unwrap();
+        let requested: Affinity = serde_json::from_value(json!({ "nodeAffinity": {} })).unwrap();
         let placement =
-            Placement { affinity: Some(&asked), node_selector: None, tolerations: None };
+            Placement { affinity: Some(&requested), node_selector: None, tolerations: None };
         let mut pod = json!({});
         placement.fill(&mut pod, Some(own), json!([]));
         assert_eq!(pod["affinity"], json!({ "podAntiAffinity": "apart", "nodeAffinity": {} }));

@@ -116,8 +116,8 @@ fn rules() -> Value {
         NAMESPACE,
         "NodeNetworkEnactmentFailing",
         "sum by (node) (kubernetes_nmstate_enactments_status{status=\"Failing\"}) > 0",
-        "A node could not be given the network that a policy wants.",
-        "On node {{ $labels.node }}, {{ $value }} policies fail. `oc get nnce -l nmstate.io/node={{ $labels.node }}` says why.",
+        "The network of a node could not be configured as a policy requires.",
+        "On node {{ $labels.node }}, {{ $value }} policies fail. `oc get nnce -l nmstate.io/node={{ $labels.node }}` lists the reasons.",
     ));
     rules.push(not_ready);
     prometheus_rule(NAMESPACE, &rules)
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(endpoint["tlsConfig"]["serverName"], expected.as_str());
 
             // The Secret that the Service requests is the one that its pods read, if it exists.
-            let asked = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
+            let secret_name = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
             let selected = &service["spec"]["selector"];
             let workloads = [of_kind("DaemonSet"), of_kind("Deployment")].concat();
             let pods: Vec<&Value> = workloads
@@ -243,7 +243,8 @@ mod tests {
                 .collect();
             assert_eq!(pods.len(), 1, "{name}");
             let volumes = pods[0]["spec"]["volumes"].as_array().unwrap();
-            let secret = volumes.iter().find(|volume| volume["secret"]["secretName"] == *asked);
+            let secret =
+                volumes.iter().find(|volume| volume["secret"]["secretName"] == *secret_name);
             assert_eq!(secret.unwrap()["secret"]["optional"], true);
             let mounts = pods[0]["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
             assert!(mounts.iter().any(|mount| mount["name"] == secret.unwrap()["name"]), "{name}");

@@ -72,9 +72,9 @@ async fn handler(server: &ApiServer, node: &str) -> Client {
     };
     let accounts: Api<ServiceAccount> = Api::namespaced(admin, NAMESPACE);
     let parameters = PostParams::default();
-    let answer =
+    let response =
         accounts.create_token_request("nmstate-handler", &parameters, &request).await.unwrap();
-    client(server, Some(&answer.status.unwrap().token)).await
+    client(server, Some(&response.status.unwrap().token)).await
 }
 
 fn enactment(name: &str, node: &str, policy: &str) -> NodeNetworkConfigurationEnactment {
@@ -176,7 +176,7 @@ async fn policies_that_cannot_be_honoured_are_refused_with_the_reason_and_edits_
     };
     let none = json!({});
     let long = policy(&"a".repeat(64), &none, &none);
-    eventually("the rules are in force", || async { judge(long.clone()).await.is_err() }).await;
+    eventually("the rules take effect", || async { judge(long.clone()).await.is_err() }).await;
 
     let of = |name: &str, value: &str| json!({ format!("nmstate.landfall.dev/{name}"): value });
     for (name, value) in [
@@ -190,7 +190,7 @@ async fn policies_that_cannot_be_honoured_are_refused_with_the_reason_and_edits_
     ] {
         judge(policy("a", &of(name, value), &none)).await.unwrap();
     }
-    for (name, value, told) in [
+    for (name, value, expected) in [
         ("probes", "ping", "api-server, gateway"),
         ("canary", "0", "at least 1"),
         ("canary", "Worker", "at least 1"),
@@ -200,7 +200,7 @@ async fn policies_that_cannot_be_honoured_are_refused_with_the_reason_and_edits_
         ("off", "true", "known here are probes, canary"),
     ] {
         let error = judge(policy("a", &of(name, value), &none)).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{name}={value}: {error}");
+        assert!(error.contains(expected), "{name}={value}: {error}");
     }
     let selector = json!({ "nodeSelector": { "kubernetes.io/hostname": "not a label" } });
     let error = judge(policy("a", &none, &selector)).await.unwrap_err().to_string();
@@ -231,7 +231,7 @@ async fn a_policy_that_cannot_be_honoured_does_not_fail_an_installation() {
     let unknown = of("b", json!({ "nmstate.landfall.dev/unknown": "x" }));
     let create = PostParams::default();
     let admin = policies(client(&server, None).await);
-    eventually("the rules are in force", || async {
+    eventually("the rules take effect", || async {
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         admin.create(&dry, &long).await.is_err()
     })

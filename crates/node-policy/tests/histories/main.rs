@@ -23,9 +23,9 @@ const EVENTS: usize = 500;
 const NODES: usize = 4;
 
 /// A sequence of numbers that looks random and is the same in each run (xorshift64*).
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -54,7 +54,7 @@ struct Report {
     uid: String,
     phase: Phase,
     generation: Option<i64>,
-    said: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
     used: Option<Timestamp>,
 }
 
@@ -119,7 +119,7 @@ struct World {
 }
 
 impl World {
-    fn new(dice: &mut Dice, mix: Mix) -> Self {
+    fn new(random: &mut Random, mix: Mix) -> Self {
         let policy = Policy {
             version: 0,
             generation: 1,
@@ -132,16 +132,16 @@ impl World {
         for number in 0..NODES {
             let name = format!("node-{number}");
             store.nodes.insert(name.clone(), Node { is_ready: true, matches: true });
-            let is_old = mix.old_handlers && dice.one_in(2);
-            handlers.insert(name, Handler::new(dice, is_old));
+            let is_old = mix.old_handlers && random.one_in(2);
+            handlers.insert(name, Handler::new(random, is_old));
         }
         let start = Seen { policy: 0, reports: 0, nodes: 0 };
-        let first = Coordinator { seen: start, is_old: mix.old_coordinators && dice.one_in(2) };
+        let first = Coordinator { seen: start, is_old: mix.old_coordinators && random.one_in(2) };
         Self {
             mix,
             history: vec![store],
             now: Timestamp::from_second(1_800_000_000).unwrap(),
-            limit: 1 + dice.below(2),
+            limit: 1 + random.below(2),
             coordinators: vec![first],
             handlers,
             reports_made: 0,
@@ -329,7 +329,7 @@ impl World {
     }
 
     /// The change of a node ends.
-    fn finish(&mut self, name: &str, dice: &mut Dice) {
+    fn finish(&mut self, name: &str, random: &mut Random) {
         let handler = &self.handlers[name];
         let Some(generation) = handler.running else { return };
         let seen = &self.history[handler.seen.policy].policy;
@@ -342,7 +342,7 @@ impl World {
             self.handler(name).evaluation = None;
             return;
         }
-        let phase = match dice.below(20) {
+        let phase = match random.below(20) {
             0 => Phase::Failed,
             1 => Phase::Retrying,
             _ => Phase::Available,
@@ -356,7 +356,8 @@ impl World {
         self.reports_made += 1;
         let uid = format!("uid-{}", self.reports_made);
         let used = (!self.handlers[name].is_old).then_some(Timestamp::UNIX_EPOCH);
-        let report = Report { uid, phase: Phase::Unknown, generation: None, said: None, used };
+        let report =
+            Report { uid, phase: Phase::Unknown, generation: None, reported_at: None, used };
         self.change(|store| drop(store.reports.insert(name.to_owned(), report)));
     }
 
@@ -365,14 +366,14 @@ impl World {
             self.accept(name);
         }
         let handler = &self.handlers[name];
-        let said = self.now.saturating_add(handler.skew).ok();
+        let reported_at = self.now.saturating_add(handler.skew).ok();
         let slot = slot.filter(|_| !handler.is_old);
         self.change(|store| {
             let report = store.reports.get_mut(name).unwrap();
             *report = Report {
                 phase,
                 generation: Some(generation),
-                said,
+                reported_at,
                 used: slot.or(report.used),
                 ..report.clone()
             };
@@ -384,27 +385,27 @@ impl World {
     }
 
     /// A random event.
-    fn happen(&mut self, dice: &mut Dice) {
-        let name = format!("node-{}", dice.below(NODES));
+    fn happen(&mut self, random: &mut Random) {
+        let name = format!("node-{}", random.below(NODES));
         let is_node = self.latest().nodes.contains_key(&name);
         let last = self.history.len() - 1;
-        match dice.below(52) {
+        match random.below(52) {
             0..=6 | 40..=41 => {
-                let one = dice.below(self.coordinators.len());
+                let one = random.below(self.coordinators.len());
                 self.coordinate(self.coordinators[one]);
             }
             7..=16 | 42..=49 if is_node => self.handle(&name),
-            17..=19 if is_node => self.finish(&name, dice),
+            17..=19 if is_node => self.finish(&name, random),
             20..=25 => {
-                let one = dice.below(self.coordinators.len());
-                self.coordinators[one].seen.advance(dice, last);
+                let one = random.below(self.coordinators.len());
+                self.coordinators[one].seen.advance(random, last);
             }
-            26..=32 | 50..=51 if is_node => self.handler(&name).seen.advance(dice, last),
+            26..=32 | 50..=51 if is_node => self.handler(&name).seen.advance(random, last),
             // A handler restarts; its change is rolled back, and reported as interrupted.
             33 if is_node => {
                 let is_old = self.handlers[&name].is_old;
                 let present = self.present();
-                let restarted = Handler { seen: present, ..Handler::new(dice, is_old) };
+                let restarted = Handler { seen: present, ..Handler::new(random, is_old) };
                 self.handlers.insert(name.clone(), restarted);
                 let report = self.latest().reports.get(&name).cloned();
                 if let Some(report) = report.filter(|it| it.phase == Phase::Progressing) {
@@ -413,7 +414,7 @@ impl World {
             }
             // A leader is replaced, and continues for a while.
             34 => {
-                let is_old = self.mix.old_coordinators && dice.one_in(2);
+                let is_old = self.mix.old_coordinators && random.one_in(2);
                 let seen = self.present();
                 self.coordinators.push(Coordinator { seen, is_old });
                 if self.coordinators.len() > 2 {
@@ -421,16 +422,16 @@ impl World {
                 }
             }
             35 => {
-                let minutes = i64::try_from(dice.below(200)).unwrap();
+                let minutes = i64::try_from(random.below(200)).unwrap();
                 self.now = self.now.saturating_add(SignedDuration::from_mins(minutes)).unwrap();
             }
-            36 if dice.one_in(6) => self.change(|store| {
+            36 if random.one_in(6) => self.change(|store| {
                 store.policy.version += 1;
                 store.policy.generation += 1;
                 store.policy.was_aborted = false;
             }),
             37 if is_node => {
-                let flips_ready = dice.one_in(2);
+                let flips_ready = random.one_in(2);
                 self.change(|store| {
                     let node = store.nodes.get_mut(&name).unwrap();
                     match flips_ready {
@@ -448,7 +449,7 @@ impl World {
                     *differs = true;
                 }
             }
-            39 if dice.one_in(8) => match is_node {
+            39 if random.one_in(8) => match is_node {
                 // A node that left is powered off; its objects are deleted with it.
                 true => {
                     self.handler(&name).running = None;
@@ -462,7 +463,7 @@ impl World {
                         store.nodes.insert(name.clone(), Node { is_ready: true, matches: true });
                     });
                     let present = self.present();
-                    let joined = Handler { seen: present, ..Handler::new(dice, false) };
+                    let joined = Handler { seen: present, ..Handler::new(random, false) };
                     self.handlers.insert(name, joined);
                 }
             },
@@ -477,7 +478,7 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
         enactment: report.map(|it| it.uid.clone()),
         phase: report.map_or(Phase::Unknown, |it| it.phase),
         generation: report.and_then(|it| it.generation),
-        said: report.and_then(|it| it.said),
+        reported_at: report.and_then(|it| it.reported_at),
         used: report.and_then(|it| it.used),
         is_free: true,
         refusal: None,
@@ -486,8 +487,8 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
 }
 
 impl Handler {
-    fn new(dice: &mut Dice, is_old: bool) -> Self {
-        let hours = i64::try_from(dice.below(9)).unwrap() - 4;
+    fn new(random: &mut Random, is_old: bool) -> Self {
+        let hours = i64::try_from(random.below(9)).unwrap() - 4;
         Self {
             seen: Seen { policy: 0, reports: 0, nodes: 0 },
             skew: SignedDuration::from_hours(hours),
@@ -500,12 +501,12 @@ impl Handler {
 
 impl Seen {
     /// Observes more of one kind of object, or all of it.
-    fn advance(&mut self, dice: &mut Dice, last: usize) {
-        let further = |from: usize, dice: &mut Dice| (from + 1 + dice.below(12)).min(last);
-        match dice.below(4) {
-            0 => self.policy = further(self.policy, dice),
-            1 => self.reports = further(self.reports, dice),
-            2 => self.nodes = further(self.nodes, dice),
+    fn advance(&mut self, random: &mut Random, last: usize) {
+        let further = |from: usize, random: &mut Random| (from + 1 + random.below(12)).min(last);
+        match random.below(4) {
+            0 => self.policy = further(self.policy, random),
+            1 => self.reports = further(self.reports, random),
+            2 => self.nodes = further(self.nodes, random),
             _ => *self = Self { policy: last, reports: last, nodes: last },
         }
     }
@@ -514,10 +515,10 @@ impl Seen {
 fn play(mix: Mix) {
     let mut applied = 0;
     for seed in 1..=HISTORIES {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice, mix);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(&mut random, mix);
         for event in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
             assert!(
                 world.most_running <= world.limit,
                 "history {seed}, event {event}: {} nodes change, the limit is {}",
@@ -556,9 +557,9 @@ fn the_same_holds_for_handlers_of_this_version_in_any_mix_of_versions() {
 #[test]
 fn handlers_wait_for_a_coordinator_of_their_version() {
     for seed in 1..=HISTORIES / 10 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mix = Mix { old_handlers: false, old_coordinators: true };
-        let mut world = World::new(&mut dice, mix);
+        let mut world = World::new(&mut random, mix);
         let names: Vec<String> = world.latest().nodes.keys().cloned().collect();
         for round in 0..80 {
             let is_old = round < 20;
@@ -566,7 +567,7 @@ fn handlers_wait_for_a_coordinator_of_their_version() {
             for name in &names {
                 world.handler(name).seen = world.present();
                 world.handle(name);
-                world.finish(name, &mut dice);
+                world.finish(name, &mut random);
             }
             assert!(!is_old || world.applied == 0, "history {seed}, round {round}");
         }
@@ -578,11 +579,11 @@ fn handlers_wait_for_a_coordinator_of_their_version() {
 #[test]
 fn a_policy_comes_to_its_end_after_any_history() {
     for seed in 1..=HISTORIES / 10 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mix = Mix { old_handlers: false, old_coordinators: seed % 2 == 0 };
-        let mut world = World::new(&mut dice, mix);
+        let mut world = World::new(&mut random, mix);
         for _ in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
         }
         // An edit ends whatever was stopped, and there are no further events.
         world.change(|store| {

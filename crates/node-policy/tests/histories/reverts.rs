@@ -12,7 +12,7 @@ use node_policy::limit::MaxUnavailable;
 use node_policy::revert::{LeftNode, RevertInput, own_slot};
 use node_policy::rollout::Slot;
 
-use crate::Dice;
+use crate::Random;
 
 const HISTORIES: u64 = 4_000;
 const EVENTS: usize = 400;
@@ -64,7 +64,7 @@ struct World {
 }
 
 impl World {
-    fn new(dice: &mut Dice) -> Self {
+    fn new(random: &mut Random) -> Self {
         let names: Vec<String> = (0..NODES).map(|number| format!("node-{number}")).collect();
         let report = |uid: u64| Report { uid, phase: Phase::Available, used: None };
         Self {
@@ -76,7 +76,7 @@ impl World {
             reports: names.iter().cloned().zip((1..).map(report)).collect(),
             work: names.iter().map(|name| (name.clone(), Work::Idle)).collect(),
             coordinators: Default::default(),
-            limit: 1 + dice.below(2),
+            limit: 1 + random.below(2),
             uids: 100,
             reverted: 0,
         }
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// A handler sends its next request, or its change ends.
-    fn handle(&mut self, name: &str, dice: &mut Dice) {
+    fn handle(&mut self, name: &str, random: &mut Random) {
         let report = self.reports.get(name).cloned();
         let uid = report.as_ref().map(|report| report.uid.to_string()).unwrap_or_default();
         let used = report.as_ref().and_then(|report| report.used);
@@ -163,7 +163,7 @@ impl World {
             }
             Work::Idle if revert.is_some() => Work::Permitted,
             // What it has observed of the policy may be outdated.
-            Work::Idle if has_slot || dice.one_in(8) => {
+            Work::Idle if has_slot || random.one_in(8) => {
                 self.reports.get_mut(name).unwrap().phase = Phase::Progressing;
                 Work::Announced
             }
@@ -192,14 +192,14 @@ impl World {
         self.work.insert(name.to_owned(), next);
     }
 
-    fn happen(&mut self, dice: &mut Dice) {
-        let name = format!("node-{}", dice.below(NODES));
-        match dice.below(40) {
+    fn happen(&mut self, random: &mut Random) {
+        let name = format!("node-{}", random.below(NODES));
+        match random.below(40) {
             0..=11 => {
-                let one = dice.below(2);
+                let one = random.below(2);
                 self.coordinate(one);
             }
-            12..=31 => self.handle(&name, dice),
+            12..=31 => self.handle(&name, random),
             32..=36 => self.grant(&name),
             37 if self.exists => {
                 self.exists = false;
@@ -218,10 +218,10 @@ impl World {
 fn never_more_nodes_are_reverted_than_the_deleted_policy_allowed() {
     let mut reverted = 0;
     for seed in 1..=HISTORIES {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(&mut random);
         for event in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
             let (changing, limit) = (world.changing(), world.limit);
             assert!(
                 changing <= limit,
@@ -238,19 +238,19 @@ fn never_more_nodes_are_reverted_than_the_deleted_policy_allowed() {
 #[test]
 fn a_deleted_policy_is_reverted_in_the_end_after_any_history() {
     for seed in 1..=HISTORIES / 10 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut world = World::new(&mut dice);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(&mut random);
         for _ in 0..EVENTS {
-            world.happen(&mut dice);
+            world.happen(&mut random);
         }
         world.exists = false;
         world.slots.clear();
         for _ in 0..600 {
-            world.coordinate(dice.below(2));
-            let name = format!("node-{}", dice.below(NODES));
+            world.coordinate(random.below(2));
+            let name = format!("node-{}", random.below(NODES));
             // Without an outdated view, no handler announces what it may not do.
             if world.work[&name] != Work::Idle || !world.reverts.is_empty() {
-                world.handle(&name, &mut dice);
+                world.handle(&name, &mut random);
             }
         }
         assert!(

@@ -131,7 +131,7 @@ fn a_location_that_makes_no_repository_is_an_error() {
 }
 
 #[test]
-fn bad_files_say_what_is_bad() {
+fn errors_of_files_name_the_invalid_part() {
     for (text, expected) in [
         ("[[registry]]\nlocation = 5\n", "registries.conf is not valid"),
         ("[[registry]]\ninsecure = true\n", "neither prefix nor location"),

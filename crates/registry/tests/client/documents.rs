@@ -69,7 +69,7 @@ async fn absent_and_refused_are_distinguished() {
     let error = fetch(&source(), &url, 1 << 20).await.unwrap_err();
     assert!(error.to_string().contains("the server responded 403 Forbidden"), "{error}");
     assert!(!error.to_string().contains("channel="), "a query may hold what is secret");
-    assert_eq!(service.server.requests().count(), 2, "a refusal is not asked for again");
+    assert_eq!(service.server.requests().count(), 2, "a refused request is not retried");
 }
 
 #[tokio::test]

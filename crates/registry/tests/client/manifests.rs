@@ -115,7 +115,7 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
     assert_eq!(client.traffic().retries, 0);
     let text = error.to_string();
     assert!(text.contains("GET http://127.0.0.1") && text.contains("400 Bad Request"), "{text}");
-    assert!(text.contains("LAB_FAULT (asked to misbehave)"), "{text}");
+    assert!(text.contains("LAB_FAULT (a configured fault)"), "{text}");
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ async fn a_head_without_digest_is_followed_by_a_get() {
 }
 
 #[tokio::test]
-async fn more_bytes_than_due_are_an_error_even_without_a_promised_length() {
+async fn more_bytes_than_expected_are_an_error_even_without_a_content_length() {
     let odd = Odd::start(|_, _| {
         "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n".into()
     })

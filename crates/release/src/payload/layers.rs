@@ -109,7 +109,7 @@ impl PayloadFiles {
 /// The entries of one layer.
 #[derive(Debug, Default)]
 struct Layer {
-    found: BTreeMap<&'static str, Thing>,
+    found: BTreeMap<&'static str, EntryKind>,
     /// Names that the layer removes from those below it.
     removed: Vec<String>,
     /// The folder itself is removed, emptied or no folder any more.
@@ -118,7 +118,7 @@ struct Layer {
 
 /// What is at the path of a wanted file.
 #[derive(Debug)]
-enum Thing {
+enum EntryKind {
     File(Vec<u8>),
     Link,
     Other,
@@ -127,9 +127,9 @@ enum Thing {
 impl Layer {
     fn verdict(&mut self, name: &'static str) -> Result<State, LayerError> {
         match self.found.remove(name) {
-            Some(Thing::File(bytes)) => Ok(State::Found(bytes)),
-            Some(Thing::Link) => Err(LayerError::Link(name)),
-            Some(Thing::Other) => Ok(State::Gone),
+            Some(EntryKind::File(bytes)) => Ok(State::Found(bytes)),
+            Some(EntryKind::Link) => Err(LayerError::Link(name)),
+            Some(EntryKind::Other) => Ok(State::Gone),
             None if self.folder_gone || self.removed.iter().any(|gone| gone == name) => {
                 Ok(State::Gone)
             }
@@ -151,9 +151,9 @@ impl Layer {
             ([FOLDER, name], change) => {
                 if let Some((name, _)) = wanted.get_key_value(*name) {
                     let thing = match change {
-                        Change::File => Thing::File(file(name, entry.body)?),
-                        Change::Link => Thing::Link,
-                        _ => Thing::Other,
+                        Change::File => EntryKind::File(file(name, entry.body)?),
+                        Change::Link => EntryKind::Link,
+                        _ => EntryKind::Other,
                     };
                     self.found.insert(name, thing);
                 }

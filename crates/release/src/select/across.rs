@@ -186,7 +186,7 @@ fn within<'a>(
     Ok((channel.to_owned(), path.into_iter().map(|place| &graph.nodes()[place]).collect()))
 }
 
-/// Says that a channel does not have the release that it should be entered at.
+/// Reports that a channel does not have the release at which it starts.
 fn blocked<'a>(at: &Version, channel: &str, notes: &mut Vec<Note>) -> ChannelPath<'a> {
     notes.push(Note::Blocked { at: at.clone(), channel: channel.to_owned() });
     (channel.to_owned(), Vec::new())

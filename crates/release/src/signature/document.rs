@@ -1,5 +1,6 @@
 //! The document that is signed for an image.
 
+use oci::simple_signing::Critical;
 use oci::{Digest, ImageRef};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -17,31 +18,6 @@ struct Written {
     // Who made the signature and when; it decides nothing.
     #[serde(default, rename = "optional")]
     _optional: IgnoredAny,
-}
-
-// What is critical must be understood: an unknown key there may change what
-// the signature states.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Critical {
-    #[serde(rename = "type")]
-    kind: String,
-    image: Image,
-    identity: Identity,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Image {
-    #[serde(rename = "docker-manifest-digest")]
-    digest: Digest,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Identity {
-    #[serde(rename = "docker-reference")]
-    reference: ImageRef,
 }
 
 pub(super) fn read(text: &[u8]) -> Result<Document, String> {

@@ -215,7 +215,7 @@ fn hops_between_eus_releases_are_marked_and_others_are_not() {
 }
 
 #[test]
-fn json_and_yaml_say_the_same() {
+fn json_and_yaml_agree() {
     let paths = paths_of(&sample(), "4.14.1", "4.16.3").unwrap();
     let json: serde_json::Value = serde_json::to_value(&paths).unwrap();
     let yaml = serde_saphyr::to_string(&paths).unwrap();

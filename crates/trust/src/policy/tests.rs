@@ -140,7 +140,7 @@ fn every_bad_signature_is_reported_with_its_reason() {
     let why = refused(&policy, &image(signatures));
     let reasons: Vec<&str> = why.split("; ").collect();
     let not_ours = "a signature was not made with the keyData of the policy";
-    assert_eq!(reasons.len(), 5, "the same reason is told once: {why}");
+    assert_eq!(reasons.len(), 5, "the same reason is reported once: {why}");
     assert!(reasons[0].ends_with(&format!("{root}: {not_ours}")), "{why}");
     assert_eq!(reasons[1], format!("{root}: a signature is of another image, {other}"));
     assert_eq!(

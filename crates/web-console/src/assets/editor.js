@@ -1,7 +1,7 @@
 // The editor: checks while typing, shows the selection and its sizes, jumps to lines, takes files.
 // Saving, adding and removing work without it.
 
-// Puts a file that is chosen or dropped into a field.
+// Writes a chosen or dropped file into a field.
 const takeFiles = (chooser, field, take) => {
   chooser.addEventListener("change", () => take(chooser.files[0]));
   field.addEventListener("dragover", (event) => event.preventDefault());

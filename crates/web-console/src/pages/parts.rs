@@ -50,7 +50,7 @@ pub(crate) fn status(status: RunStatus) -> Markup {
     html! { span .{ "badge " (class) } { (status_name(status)) } }
 }
 
-/// Every outcome, as query and for people.
+/// Every outcome, as query and for users.
 pub(crate) const OUTCOMES: [(AuditedOutcome, &str, &str); 5] = [
     (AuditedOutcome::Copied, "copied", "Copied"),
     (AuditedOutcome::Present, "present", "Already present"),

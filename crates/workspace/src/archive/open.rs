@@ -81,7 +81,7 @@ impl ChunkFile {
 
 /// Where a blob would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct AbsentBlob {
     pub digest: Digest,
     pub run: u64,
     /// File names of the chunks that hold it and are not here.
@@ -242,7 +242,7 @@ impl Archives {
 
     /// Which files would hold a blob that is not here. `None` when no index
     /// knows it, or it is here.
-    pub fn whereabouts(&self, digest: &Digest) -> Option<Whereabouts> {
+    pub fn whereabouts(&self, digest: &Digest) -> Option<AbsentBlob> {
         if self.size(digest).is_some() {
             return None;
         }
@@ -260,7 +260,7 @@ impl Archives {
         let mut absent: Vec<u32> = blob.parts.iter().map(|part| part.chunk).collect();
         absent.retain(|number| !here(*number));
         absent.dedup();
-        Some(Whereabouts {
+        Some(AbsentBlob {
             digest: *digest,
             run,
             absent: absent.into_iter().map(chunk_name).collect(),
@@ -268,7 +268,7 @@ impl Archives {
     }
 }
 
-impl fmt::Display for Whereabouts {
+impl fmt::Display for AbsentBlob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { digest, run, absent } = self;
         if absent.is_empty() {

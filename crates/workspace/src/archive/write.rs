@@ -328,7 +328,7 @@ impl Workspace {
         Ok(ArchiveError::Damaged { digests })
     }
 
-    /// Puts the index first, from the very file that is sealed later.
+    /// Writes the index first, from the same file that is sealed later.
     fn write_index(
         &self,
         planned: &PlannedArchive,

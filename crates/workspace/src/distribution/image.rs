@@ -7,7 +7,7 @@ use oci::{Digest, Manifest, Platform, RawManifest, Tag};
 
 use super::{Distribution, DistributionError};
 
-/// Indexes may hold indexes, but not without end.
+/// Indexes may contain indexes, up to this depth.
 const MAX_DEPTH: usize = 4;
 /// More manifests than any honest image has.
 const MAX_MANIFESTS: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the machine-config operator puts on a node, as far as it has to do with br-ex: units with
+//! What the machine-config operator writes to a node for br-ex: units with
 //! its names and dependencies, and programs that do the least these units are there for.
 
 use lab_cluster::node::NodeFile;

@@ -134,7 +134,7 @@ pub(crate) fn assert_on_br_ex(node: &Node) {
     let router: IpAddr = node.lan().router().into();
     assert!(state.bridges.contains_key("br-ex"), "{state:?}");
     assert!(state.has_default_route("br-ex", router), "{state:?}");
-    node.wait_until("the router answers", |node| node.reaches(router)).unwrap();
+    node.wait_until("the router responds", |node| node.reaches(router)).unwrap();
 }
 
 /// The node has the network it booted with.

@@ -58,7 +58,7 @@ fn a_killed_apply_leaves_a_working_network() {
     .unwrap();
 }
 
-/// Power goes while the profiles are half written; `recover` runs before NetworkManager.
+/// Power fails while the profiles are half written; `recover` runs before NetworkManager.
 #[test]
 fn after_a_power_cut_the_former_profiles_are_there_before_networkmanager() {
     let mut node = node(&dhcp());

@@ -17,7 +17,7 @@ use nmstate_deployment::payload;
 use reqwest::tls::Version;
 use serde_json::{Value, json};
 
-use crate::metrics_port::scene::{Asking, MONITORING, Part, put_client_authority};
+use crate::metrics_port::scene::{MONITORING, Part, TestClient, put_client_authority};
 
 const NAMESPACE: &str = "openshift-nmstate-operator";
 
@@ -64,13 +64,13 @@ impl Cluster {
     /// A kubeconfig with a token of this account, in this folder.
     async fn kubeconfig(&self, account: &str, folder: &Path) -> PathBuf {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let answer = accounts
+        let response = accounts
             .create_token_request(account, &PostParams::default(), &TokenRequest::default())
             .await
             .unwrap();
         let text = fs::read_to_string(self.server.kubeconfig()).unwrap();
         let mut kubeconfig: Value = serde_json::from_str(&text).unwrap();
-        kubeconfig["users"][0]["user"] = json!({ "token": answer.status.unwrap().token });
+        kubeconfig["users"][0]["user"] = json!({ "token": response.status.unwrap().token });
         let path = folder.join(account);
         fs::write(&path, kubeconfig.to_string()).unwrap();
         path
@@ -115,7 +115,7 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
     let arguments = ["--operand-image=i".to_owned(), "--release-version=1".to_owned()];
     let operator = Part::start("operator", &arguments, &kubeconfig, folder.path()).await;
     let monitoring = authority.client(MONITORING).unwrap();
-    let asking = |version| Asking::of(&authority).with(&monitoring).only(version);
+    let asking = |version| TestClient::of(&authority).with(&monitoring).only(version);
 
     // A cluster without a profile gets the default; with its own service account every component
     // can read the CA of clients.

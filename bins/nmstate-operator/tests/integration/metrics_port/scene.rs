@@ -98,9 +98,9 @@ impl Drop for Part {
 }
 
 /// A client that requests metrics from a server with a certificate of this CA.
-pub(crate) struct Asking(reqwest::ClientBuilder);
+pub(crate) struct TestClient(reqwest::ClientBuilder);
 
-impl Asking {
+impl TestClient {
     pub(crate) fn of(authority: &Authority) -> Self {
         let authority = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
         Self(reqwest::Client::builder().no_proxy().tls_certs_only([authority]).timeout(DEADLINE))
@@ -117,48 +117,43 @@ impl Asking {
 
     /// The connection is rejected.
     pub(crate) async fn refused(self, part: &Part) {
-        let answer = asked(&self.0.build().unwrap(), part).await;
-        assert!(answer.is_err(), "{answer:?}");
+        let response = get(&self.0.build().unwrap(), part).await;
+        assert!(response.is_err(), "{response:?}");
     }
 
     /// There are metrics, after a while.
     pub(crate) async fn numbers(self, part: &Part) -> String {
-        self.answer_of(200, part).await
+        self.response_with(200, part).await
     }
 
     /// The metrics contain this text, after a while.
     pub(crate) async fn numbers_with(self, words: &str, part: &Part) {
-        self.answer_that(words, part, |code, text| code == 200 && text.contains(words)).await;
+        self.wait_for(words, part, |code, text| code == 200 && text.contains(words)).await;
     }
 
     /// The response has this code, after a while: machines may be busy.
-    pub(crate) async fn answer_of(self, code: u16, part: &Part) -> String {
-        self.answer_that(&code.to_string(), part, |answered, _| answered == code).await
+    pub(crate) async fn response_with(self, code: u16, part: &Part) -> String {
+        self.wait_for(&code.to_string(), part, |status, _| status == code).await
     }
 
-    async fn answer_that(
-        self,
-        what: &str,
-        part: &Part,
-        is_it: impl Fn(u16, &str) -> bool,
-    ) -> String {
+    async fn wait_for(self, what: &str, part: &Part, is_it: impl Fn(u16, &str) -> bool) -> String {
         let client = self.0.build().unwrap();
-        let answer = RefCell::new(String::new());
-        eventually(&format!("an answer with {what}"), || async {
-            match asked(&client, part).await {
+        let response = RefCell::new(String::new());
+        eventually(&format!("a response with {what}"), || async {
+            match get(&client, part).await {
                 Ok((code, text)) if is_it(code, &text) => {
-                    answer.replace(text);
+                    response.replace(text);
                     true
                 }
                 _ => false,
             }
         })
         .await;
-        answer.into_inner()
+        response.into_inner()
     }
 }
 
-async fn asked(client: &reqwest::Client, part: &Part) -> Result<(u16, String), reqwest::Error> {
+async fn get(client: &reqwest::Client, part: &Part) -> Result<(u16, String), reqwest::Error> {
     let response = client.get(format!("https://{}/metrics", part.metrics)).send().await?;
     let code = response.status().as_u16();
     if code == 200 {

@@ -131,8 +131,7 @@ async fn documents_become_policies_where_they_change_nothing_once_and_only_on_re
 
     // Policies belong to the administrator; the annotation may be removed.
     cluster.annotate(ADOPT_BR_EX, None).await;
-    eventually("nothing is said about br-ex", || async { condition(&cluster).await.is_none() })
-        .await;
+    eventually("no condition about br-ex", || async { condition(&cluster).await.is_none() }).await;
     for name in ["worker-0-br-ex", "worker-3-br-ex"] {
         assert!(policies.get_opt(name).await.unwrap().is_some(), "{name} stays");
     }

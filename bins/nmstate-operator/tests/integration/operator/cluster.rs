@@ -190,11 +190,11 @@ impl Cluster {
     async fn kubeconfig_of(&self, account: &str) -> PathBuf {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
         let request = TokenRequest::default();
-        let answer =
+        let response =
             accounts.create_token_request(account, &PostParams::default(), &request).await.unwrap();
         let mut kubeconfig: Value =
             serde_json::from_str(&fs::read_to_string(self.server.kubeconfig()).unwrap()).unwrap();
-        kubeconfig["users"][0]["user"]["token"] = json!(answer.status.unwrap().token);
+        kubeconfig["users"][0]["user"]["token"] = json!(response.status.unwrap().token);
         let path = self.folder.path().join(format!("kubeconfig-{account}"));
         fs::write(&path, kubeconfig.to_string()).unwrap();
         path
@@ -250,7 +250,7 @@ impl Cluster {
         found.data["status"]["versions"][0]["version"].as_str().unwrap_or_default().to_owned()
     }
 
-    pub(crate) async fn told(&self, type_: &str, status: &str, reason: &str) {
+    pub(crate) async fn wait_for_condition(&self, type_: &str, status: &str, reason: &str) {
         eventually(&format!("ClusterOperator: {type_}={status} {reason}"), || async {
             self.condition(type_).await == (status.to_owned(), reason.to_owned())
         })
@@ -262,9 +262,9 @@ impl Cluster {
         eventually("the policy reports that it is not applied", || async {
             let policy = policies.get("at-install").await.unwrap();
             let found = find(policy.conditions(), PolicyConditionType::Ignored);
-            let told =
+            let is_ignored =
                 found.is_some_and(|held| held.reason.as_deref() == Some("OperandNotDeployed"));
-            told == holds
+            is_ignored == holds
         })
         .await;
     }

@@ -14,7 +14,7 @@ async fn what_is_deleted_or_edited_is_restored() {
     let _operator = cluster.operator("4.99.0").await;
     cluster.deployed(true).await;
     cluster.all_pods_run().await;
-    cluster.told("Progressing", "False", "AsExpected").await;
+    cluster.wait_for_condition("Progressing", "False", "AsExpected").await;
 
     let cluster_roles: Api<ClusterRole> = Api::all(cluster.client.clone());
     let policies: Api<NetworkPolicy> = Api::namespaced(cluster.client.clone(), NAMESPACE);

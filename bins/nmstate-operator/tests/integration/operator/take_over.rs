@@ -208,7 +208,7 @@ async fn the_published_bundle_is_taken_over_from_olm_and_given_back() {
     take_over_and_give_back(&fs::read_to_string(path).unwrap()).await;
 }
 
-/// The whole journey, where OLM installed this version of kubernetes-nmstate.
+/// Take-over and return, where OLM installed this version of kubernetes-nmstate.
 async fn take_over_and_give_back(bundle: &str) {
     let mut cluster = Cluster::start().await;
     cluster.server.client().load_crd_text(MORE_CRDS).await.unwrap();
@@ -233,7 +233,7 @@ async fn take_over_and_give_back(bundle: &str) {
 
     // The cluster is left unchanged, and that is reported.
     let operator = cluster.operator("4.99.1").await;
-    cluster.told("Disabled", "True", "OtherOperatorPresent").await;
+    cluster.wait_for_condition("Disabled", "True", "OtherOperatorPresent").await;
     says(&cluster, "The operator openshift-nmstate/nmstate-operator serves this API").await;
     cluster.deployed(false).await;
     let before = untouched(&cluster).await;
@@ -246,7 +246,7 @@ async fn take_over_and_give_back(bundle: &str) {
 
     // The take-over itself. Their operator ends slowly, and ours waits for it.
     let taking = cluster.command(&["take-over", "--yes"]);
-    cluster.told("Disabled", "True", "TakingOver").await;
+    cluster.wait_for_condition("Disabled", "True", "TakingOver").await;
     taking.prints(&format!("waiting for the pod openshift-nmstate/{operator_pod} to end")).await;
     let subscription = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/subscriptions/kubernetes-nmstate-operator";
     let installed = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/clusterserviceversions/kubernetes-nmstate-operator.v0.0.1";
@@ -266,7 +266,7 @@ async fn take_over_and_give_back(bundle: &str) {
 
     // A handler of theirs ends slowly: it keeps its permissions, and does not delay ours.
     cluster.deployed(true).await;
-    cluster.told("Disabled", "False", "AsExpected").await;
+    cluster.wait_for_condition("Disabled", "False", "AsExpected").await;
     let daemon_sets: Api<DaemonSet> = Api::namespaced(cluster.client.clone(), THEIRS);
     eventually("their handlers are ending", || async {
         let set = daemon_sets.get_opt("nmstate-handler").await.unwrap();
@@ -298,7 +298,7 @@ async fn take_over_and_give_back(bundle: &str) {
     let printed = cluster.command(&["give-back"]).finish().await;
     assert!(printed.contains("would restore the Subscription openshift-nmstate/"), "{printed}");
     let giving = cluster.command(&["give-back", "--yes"]);
-    cluster.told("Disabled", "True", "GivingBack").await;
+    cluster.wait_for_condition("Disabled", "True", "GivingBack").await;
     cluster.deployed(false).await;
     let waits =
         "waiting for what the Subscription openshift-nmstate/kubernetes-nmstate-operator installs";
@@ -314,11 +314,11 @@ async fn take_over_and_give_back(bundle: &str) {
     let _operator = cluster.operator("4.99.1").await;
     cluster.apply(&version(bundle, THEIRS)).await;
     olm_deploys(&cluster).await;
-    cluster.told("Disabled", "True", "OtherOperatorPresent").await;
+    cluster.wait_for_condition("Disabled", "True", "OtherOperatorPresent").await;
     they_deploy(&cluster).await;
     giving.finish().await;
     assert!(record(&cluster).await.is_none());
-    cluster.told("Progressing", "False", "AsExpected").await;
+    cluster.wait_for_condition("Progressing", "False", "AsExpected").await;
     for path in GONE {
         assert!(is_there(&cluster, path).await, "{path} is theirs again");
     }
@@ -387,7 +387,7 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
     cluster.apply("apiVersion: nmstate.io/v1\nkind: NMState\nmetadata: {name: nmstate}\n").await;
 
     let _operator = cluster.operator("4.99.1").await;
-    cluster.told("Disabled", "True", "OtherOperatorPresent").await;
+    cluster.wait_for_condition("Disabled", "True", "OtherOperatorPresent").await;
     says(
         &cluster,
         "The DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster serves",
@@ -396,7 +396,7 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
 
     let taking = cluster.command(&["take-over", "--yes"]);
     let spec = || async { cluster.server.client().get(path).await.unwrap()["spec"].clone() };
-    eventually("nmstate is no longer asked for", || async { spec().await["nmstate"].is_null() })
+    eventually("nmstate is no longer requested", || async { spec().await["nmstate"].is_null() })
         .await;
     assert_eq!(spec().await, json!({ "multus": {} }));
     says(&cluster, "waiting for the DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster").await;
@@ -408,19 +408,19 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
     let theirs = handlers_of(&cluster.client);
     theirs.delete("nmstate-handler", &DeleteParams::default()).await.unwrap();
     cluster.deployed(true).await;
-    cluster.told("Disabled", "False", "AsExpected").await;
+    cluster.wait_for_condition("Disabled", "False", "AsExpected").await;
 
     taking.finish().await;
 
     let giving = cluster.command(&["give-back", "--yes"]);
-    eventually("nmstate is asked for again", || async {
+    eventually("nmstate is requested again", || async {
         spec().await["nmstate"] == json!({ "some": "setting" })
     })
     .await;
-    cluster.told("Disabled", "True", "GivingBack").await;
+    cluster.wait_for_condition("Disabled", "True", "GivingBack").await;
     cluster.deployed(false).await;
     cluster.apply(&handlers.replace("UID", &owner)).await;
-    cluster.told("Disabled", "True", "OtherOperatorPresent").await;
+    cluster.wait_for_condition("Disabled", "True", "OtherOperatorPresent").await;
     giving.finish().await;
     assert!(record(&cluster).await.is_none());
 }

@@ -46,10 +46,10 @@ pub(crate) fn ways_back(bench: &mut Bench) {
     assert!(bench.enactment(waived, "waived").status()["revertState"].is_object());
 
     bench.annotate_policy("late", REVERT_ON_DELETE, Some("true"));
-    let told = bench.wait_for_event("late", "NoWayBack");
-    assert!(told.contains("deleting the policy does not revert it"), "{told}");
+    let message = bench.wait_for_event("late", "NoWayBack");
+    assert!(message.contains("deleting the policy does not revert it"), "{message}");
     bench.annotate_policy("waived", REVERT_ON_DELETE, None);
-    bench.wait("the way back is forgotten", || {
+    bench.wait("the state for the rollback is removed", || {
         bench.enactment(waived, "waived").status()["revertState"].is_null().then_some(())
     });
     for (policy, node, mtu) in [("late", late, 1401), ("waived", waived, 1402)] {

@@ -40,8 +40,8 @@ pub(crate) fn one_after_the_other(bench: &mut Bench) {
     let seen = watch.end();
     assert!(seen.iter().any(|slots| slots.len() == 1), "slots were given: {seen:?}");
     assert!(seen.iter().all(|slots| slots.len() <= 1), "one at a time: {seen:?}");
-    let told = bench.wait_for_event("steps", "Applied");
-    assert_eq!(told, "2/2 nodes successfully configured");
+    let message = bench.wait_for_event("steps", "Applied");
+    assert_eq!(message, "2/2 nodes successfully configured");
 }
 
 pub(crate) fn restart_is_silent(bench: &mut Bench) {
@@ -84,12 +84,12 @@ pub(crate) fn taken_back(bench: &mut Bench) {
     for node in NODES {
         assert!(!bench.has_address(node, "203.0.113.7"));
     }
-    let told = bench.wait_for_event("bad", "RolledBack");
+    let message = bench.wait_for_event("bad", "RolledBack");
     let expected = format!("{first}: the node was cut off by the change; it was rolled back");
-    assert!(told.starts_with(&expected), "{told}");
+    assert!(message.starts_with(&expected), "{message}");
     assert!(bench.wait_for_event("bad", "ReconcileFailed").starts_with(first));
-    let told = bench.wait_for_event("bad", "Aborted");
-    assert!(told.starts_with("no further node is changed: 1/2 nodes failed"), "{told}");
+    let message = bench.wait_for_event("bad", "Aborted");
+    assert!(message.starts_with("no further node is changed: 1/2 nodes failed"), "{message}");
 }
 
 /// A change of the first node that is applied and waits for a DNS response.

@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long handlers wait until the network works after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum Deadline {
     Usual,
     /// For changes that are expected to be rolled back.
     Short,
@@ -32,7 +32,7 @@ pub(crate) enum Patience {
     Long,
 }
 
-impl Patience {
+impl Deadline {
     fn seconds(self) -> &'static str {
         match self {
             Self::Usual => "30",
@@ -56,7 +56,7 @@ pub(crate) struct Bench {
     pub(crate) runtime: Runtime,
     logs: tempfile::TempDir,
     starts: u32,
-    patience: Patience,
+    patience: Deadline,
     current_log: BTreeMap<&'static str, PathBuf>,
     /// What logs contained when the test began.
     earlier: BTreeMap<PathBuf, usize>,
@@ -80,7 +80,7 @@ impl Drop for Bench {
 }
 
 impl Shared for Bench {
-    type Setting = Patience;
+    type Setting = Deadline;
 
     fn start() -> Self {
         let runtime = Runtime::new().unwrap();
@@ -114,7 +114,7 @@ impl Shared for Bench {
             runtime,
             logs: tempfile::tempdir().unwrap(),
             starts: 0,
-            patience: Patience::Usual,
+            patience: Deadline::Usual,
             current_log: BTreeMap::new(),
             earlier: BTreeMap::new(),
             server,
@@ -129,12 +129,12 @@ impl Shared for Bench {
         bench
     }
 
-    fn fits(&self, patience: Patience) -> bool {
+    fn fits(&self, patience: Deadline) -> bool {
         self.patience == patience
     }
 
     /// Handlers use this `--patience`, and logs begin here.
-    fn begin(&mut self, patience: Patience) {
+    fn begin(&mut self, patience: Deadline) {
         let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |it| it.len());
         let lengths = self.current_log.values().map(|path| (path.clone(), length(path)));
         self.earlier =
@@ -226,10 +226,10 @@ impl Bench {
     }
 
     pub(crate) fn start_patient_handler(&mut self, node: &'static str) {
-        self.start_with(node, Patience::Long);
+        self.start_with(node, Deadline::Long);
     }
 
-    fn start_with(&mut self, node: &'static str, patience: Patience) {
+    fn start_with(&mut self, node: &'static str, patience: Deadline) {
         let (child, log) = self.spawn_handler(node, node, patience);
         self.current_log.insert(node, log);
         self.handlers.insert(node, child);
@@ -243,7 +243,7 @@ impl Bench {
         (child, NAME)
     }
 
-    fn spawn_handler(&mut self, node: &str, name: &str, patience: Patience) -> (Child, PathBuf) {
+    fn spawn_handler(&mut self, node: &str, name: &str, patience: Deadline) -> (Child, PathBuf) {
         let log = self.log_file(name);
         let child = self
             .node(node)

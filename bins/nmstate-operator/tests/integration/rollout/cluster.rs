@@ -346,8 +346,8 @@ impl Bench {
     }
 
     /// A connection may break when a server is restarted.
-    fn unless_cut_off<T>(&self, answer: Result<T, kube::Error>) -> Option<T> {
-        match answer {
+    fn unless_cut_off<T>(&self, response: Result<T, kube::Error>) -> Option<T> {
+        match response {
             Ok(found) => Some(found),
             Err(error @ (kube::Error::Api(_) | kube::Error::SerdeError(_))) => panic!("{error}"),
             Err(_) => None,

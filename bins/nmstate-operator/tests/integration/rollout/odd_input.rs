@@ -9,7 +9,7 @@ use crate::rollout::wishes::{mtu, on};
 /// Deeper than the default limit of JSON parsers.
 const DEEP: usize = 400;
 
-pub(crate) fn hinders_nobody(bench: &mut Bench) {
+pub(crate) fn does_not_hinder_others(bench: &mut Bench) {
     let [node, other] = NODES;
     let deep = (0..DEEP).fold(json!("hunter2"), |inner, _| json!({ "deeper": inner }));
     bench.apply_policy("a-deep", &json!({"desiredState": deep}), &[]);

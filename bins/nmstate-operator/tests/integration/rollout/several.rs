@@ -70,7 +70,11 @@ pub(crate) fn captures(bench: &mut Bench) {
     });
     bench.apply_policy("moved", &spec, &[(REVERT_ON_DELETE, "true")]);
     bench.wait_until_available("moved");
-    assert_eq!(bench.node(node).wait_for_ipv4("br1").unwrap(), address, "DHCP knows the card");
+    assert_eq!(
+        bench.node(node).wait_for_ipv4("br1").unwrap(),
+        address,
+        "the DHCP server recognizes the NIC"
+    );
     let report = bench.enactment(node, "moved");
     assert_eq!(report.phase(), Phase::Available);
     let interfaces = &report.status()["desiredState"]["interfaces"];

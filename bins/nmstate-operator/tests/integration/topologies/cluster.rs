@@ -1,4 +1,4 @@
-//! A cluster: an API server with OpenShift's CRDs, controllers, nodes, and what a release brings.
+//! A cluster: an API server with OpenShift's CRDs, controllers, nodes, and what a release contains.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -190,8 +190,8 @@ impl Cluster {
                 return;
             }
             if began.elapsed() > DEADLINE {
-                let told = self.get("config.openshift.io/v1", "ClusterOperator", "nmstate").await;
-                panic!("{what}: not within {DEADLINE:?}\n{:#}", told["status"]);
+                let found = self.get("config.openshift.io/v1", "ClusterOperator", "nmstate").await;
+                panic!("{what}: not within {DEADLINE:?}\n{:#}", found["status"]);
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -204,8 +204,8 @@ impl Cluster {
     }
 
     /// Waits for a condition of our ClusterOperator.
-    pub(crate) async fn told(&self, type_: &str, expected: &str) {
-        self.until(&format!("the ClusterOperator says {type_}={expected}"), || async {
+    pub(crate) async fn wait_for_condition(&self, type_: &str, expected: &str) {
+        self.until(&format!("the ClusterOperator has {type_}={expected}"), || async {
             self.condition(type_).await == expected
         })
         .await;

@@ -20,7 +20,7 @@ const VERSION: &str = "4.99.0";
 const CONTROL_PLANE: &str = "clusters-one";
 /// What runs beside the control plane.
 const COMPONENTS: [&str; 2] = ["nmstate-operator", "nmstate-coordinator"];
-/// What the operator of hosted control planes brings along.
+/// What the operator of hosted control planes deploys.
 const MANAGEMENT: &str = "
 apiVersion: v1
 kind: Namespace
@@ -69,7 +69,7 @@ fn host_of(component: &str) -> String {
     format!("{component}.{CONTROL_PLANE}.svc")
 }
 
-/// Puts the serving certificates of metrics where the service CA of the management cluster puts them.
+/// Writes the serving certificates of metrics where the service CA of the management cluster writes them.
 /// Returns the CA.
 async fn put_serving_certificates(management: &Cluster) -> Authority {
     let mut authority = Authority::generate().unwrap();

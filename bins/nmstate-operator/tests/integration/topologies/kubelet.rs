@@ -126,7 +126,7 @@ impl Kubelet {
     /// Whether the process of a component on a node reports that it is ready.
     pub(crate) fn says_ready(&self, component: &str, node: &str) -> bool {
         let process = self.process(component, node);
-        process.is_some_and(|process| answers_ready(process, self.machines.get(node)))
+        process.is_some_and(|process| is_ready(process, self.machines.get(node)))
     }
 
     fn process(&self, component: &str, node: &str) -> Option<&Process> {
@@ -149,7 +149,7 @@ impl Kubelet {
         for mut orphan in std::mem::take(&mut self.orphans) {
             if let Some(process) = &mut orphan.process {
                 stop(process, self.machines.get(&orphan.on));
-                assert!(process.child.wait().unwrap().success(), "{}", last_words(&process.log));
+                assert!(process.child.wait().unwrap().success(), "{}", log_tail(&process.log));
             }
         }
     }
@@ -350,8 +350,8 @@ impl Kubelet {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
         let account = spec.service_account_name.as_deref()?;
         let parameters = PostParams::default();
-        let answer = accounts.create_token_request(account, &parameters, &request).await.unwrap();
-        answer.status.map(|status| status.token)
+        let response = accounts.create_token_request(account, &parameters, &request).await.unwrap();
+        response.status.map(|status| status.token)
     }
 
     /// Reports to the cluster whether a pod is ready, when that changed.
@@ -360,16 +360,16 @@ impl Kubelet {
         let is_ready = match &mut running.process {
             Some(process) => {
                 if let Some(status) = process.child.try_wait().unwrap() {
-                    let said = last_words(&process.log);
+                    let tail = log_tail(&process.log);
                     // Another process took the port between our check and its start.
-                    let is_our_fault = said.contains("Address already in use");
-                    assert!(is_our_fault, "{} ended with {status}\n{said}", running.name);
+                    let is_our_fault = tail.contains("Address already in use");
+                    assert!(is_our_fault, "{} ended with {status}\n{tail}", running.name);
                     self.running.remove(&uid(pod));
                     return;
                 }
                 let place = [&running.component, &running.on];
                 let machine = place.into_iter().find_map(|name| self.machines.get(name));
-                answers_ready(process, machine)
+                is_ready(process, machine)
             }
             None => true,
         };
@@ -420,7 +420,7 @@ impl Kubelet {
                 }
                 match process.child.try_wait().unwrap() {
                     None => return,
-                    Some(status) => assert!(status.success(), "{}", last_words(&process.log)),
+                    Some(status) => assert!(status.success(), "{}", log_tail(&process.log)),
                 }
             }
             self.running.remove(&uid(pod));
@@ -445,7 +445,7 @@ impl Drop for Kubelet {
             let _ = process.child.kill();
             let _ = process.child.wait();
             if std::thread::panicking() {
-                eprintln!("--- {} on {}\n{}", running.name, running.on, last_words(&process.log));
+                eprintln!("--- {} on {}\n{}", running.name, running.on, log_tail(&process.log));
             }
         }
     }
@@ -535,9 +535,9 @@ fn stop(process: &Process, machine: Option<&Machine>) {
     }
 }
 
-fn answers_ready(process: &Process, machine: Option<&Machine>) -> bool {
+fn is_ready(process: &Process, machine: Option<&Machine>) -> bool {
     let port = process.health;
-    let answer = match (&process.inside, machine) {
+    let response = match (&process.inside, machine) {
         (Some(_), Some(machine)) => {
             let script = format!(
                 "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' >&3 && head -n 1 <&3"
@@ -545,21 +545,21 @@ fn answers_ready(process: &Process, machine: Option<&Machine>) -> bool {
             let output = machine.node.run(&["timeout", "5", "bash", "-c", &script]).unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         }
-        _ => ask(port).unwrap_or_default(),
+        _ => get(port).unwrap_or_default(),
     };
-    answer.contains(" 200 ")
+    response.contains(" 200 ")
 }
 
-fn ask(port: u16) -> std::io::Result<String> {
+fn get(port: u16) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
-fn last_words(log: &Path) -> String {
+fn log_tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(40)..].join("\n")

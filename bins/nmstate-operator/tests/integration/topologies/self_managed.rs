@@ -49,7 +49,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     cluster.apply(POLICY).await;
 
     // Platform None: the operator runs, by its own Deployment, and does not change the cluster.
-    cluster.told("Disabled", "True UnsupportedPlatform").await;
+    cluster.wait_for_condition("Disabled", "True UnsupportedPlatform").await;
     assert_eq!(cluster.condition("Available").await, "True AsExpected");
     cluster
         .until("the operator's Deployment is complete", || async {
@@ -65,7 +65,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     cluster.apply(NMSTATE).await;
     cluster.settled(VERSION).await;
     cluster.until("one coordinator on a single node", || has_copies(&cluster, 1)).await;
-    pods_are_as_promised(&cluster).await;
+    pods_have_the_documented_settings(&cluster).await;
 
     // The cluster grows.
     cluster.add_nodes(&["node-b", "node-c"]).await;
@@ -82,7 +82,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
 
     reports(&cluster).await;
     cluster.delete("nmstate.io/v1", "NMState", "nmstate").await;
-    cluster.told("Disabled", "True NMStateDeleted").await;
+    cluster.wait_for_condition("Disabled", "True NMStateDeleted").await;
     let grown: BTreeSet<String> = [
         "Node /node-b ",
         "Node /node-c ",
@@ -92,14 +92,14 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     .map(str::to_owned)
     .into();
     let expected: BTreeSet<String> = before.union(&grown).cloned().collect();
-    let told = RefCell::new(BTreeSet::new());
+    let printed = RefCell::new(BTreeSet::new());
     cluster
         .until("what was deployed is gone", || async {
             let found = ours_and_users(&cluster).await;
             let differs: BTreeSet<String> =
                 found.symmetric_difference(&expected).cloned().collect();
             let is_same = differs.is_empty();
-            if told.replace(differs.clone()) != differs {
+            if printed.replace(differs.clone()) != differs {
                 eprintln!("there or missing: {differs:?}");
             }
             is_same
@@ -175,7 +175,7 @@ async fn coordinator_nodes(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// What admission made of our pods: their priority is a number only where the class exists.
-async fn pods_are_as_promised(cluster: &Cluster) {
+async fn pods_have_the_documented_settings(cluster: &Cluster) {
     let pods = cluster.dynamic("v1", "Pod", None).list(&Default::default()).await.unwrap();
     let mut seen = BTreeSet::new();
     for pod in &pods {

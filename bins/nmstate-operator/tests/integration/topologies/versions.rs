@@ -165,7 +165,7 @@ async fn upgrade(cluster: &Cluster) {
         })
         .await;
     assert!(!cluster.kubelet.borrow().says_ready(HANDLER, &first));
-    cluster.told("Progressing", "True RollingOut").await;
+    cluster.wait_for_condition("Progressing", "True RollingOut").await;
     cluster.kubelet.borrow_mut().end_orphans();
     cluster
         .until("the new handler takes over", || async {
@@ -270,10 +270,10 @@ async fn downgrade(cluster: &Cluster) {
     assert_eq!(condition(&nmstate, "Available"), "True SuccessfullyDeployed");
 
     // What this version cannot honour is not applied in part: it is reported, and can be corrected.
-    let stranger = "NodeNetworkConfigurationPolicy";
-    let told = cluster.get("nmstate.io/v1", stranger, "of-tomorrow").await;
-    assert_eq!(condition(&told, "Ignored"), "True InvalidAnnotation", "{told:#}");
-    let api = cluster.dynamic("nmstate.io/v1", stranger, None);
+    let kind = "NodeNetworkConfigurationPolicy";
+    let found = cluster.get("nmstate.io/v1", kind, "of-tomorrow").await;
+    assert_eq!(condition(&found, "Ignored"), "True InvalidAnnotation", "{found:#}");
+    let api = cluster.dynamic("nmstate.io/v1", kind, None);
     let label = Patch::Merge(json!({ "metadata": { "labels": { "seen": "true" } } }));
     api.patch("of-tomorrow", &PatchParams::default(), &label).await.unwrap();
     let none = json!({ "nmstate.landfall.dev/of-tomorrow": null });

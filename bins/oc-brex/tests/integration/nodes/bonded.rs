@@ -38,7 +38,7 @@ openflow() {{
   ovs-ofctl --no-stats --sort=priority dump-flows br-ex
 }}
 in_cluster() {{
-  await "the gateway answers after $1" answers 192.0.2.1
+  await "the gateway responds after $1" answers 192.0.2.1
   ip -o -4 address show br-ex | grep -q 169.254.0.2/17 || exit 6
   ovs-vsctl --timeout=60 list-ports br-ex | grep -q patch-br-ex || exit 7
   # ovnkube is restarted by those who follow a plan that contains it.
@@ -83,7 +83,7 @@ lan ip link add link br0 name br0.200 type vlan id 200
 lan ip link set br0.200 up
 lan ip address add 203.0.113.1/24 dev br0.200
 change vlan
-await 'the other VLAN answers' answers 203.0.113.1
+await 'the other VLAN responds' answers 203.0.113.1
 
 change miimon
 await 'the interval is the new one' grep -qx 140 /sys/class/net/bond0/bonding/miimon
@@ -112,7 +112,7 @@ change mode
 switch=$(lan cat /sys/class/net/lag/address)
 partner() {{ [ "$(cat /sys/class/net/bond0/bonding/ad_partner_mac)" = "$switch" ]; }}
 await 'the switch is the partner' partner
-await 'the gateway answers over LACP' answers 192.0.2.1
+await 'the gateway responds over LACP' answers 192.0.2.1
 "#
     )
 }

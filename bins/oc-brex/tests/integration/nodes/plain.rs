@@ -159,7 +159,7 @@ fn make(node: &Node, change: &Change) -> String {
 /// The node is where it was, with what ovnkube put there.
 fn assert_in_the_cluster(node: &Node) {
     let router: IpAddr = node.lan().router().into();
-    node.wait_until("the gateway answers", |node| node.reaches(router)).unwrap();
+    node.wait_until("the gateway responds", |node| node.reaches(router)).unwrap();
     let addresses = node.succeed(&["ip", "-o", "-4", "address", "show", "br-ex"]).unwrap();
     assert!(addresses.contains("192.0.2.10/24"), "{addresses}");
     assert!(addresses.contains("169.254.0.2/17"), "{addresses}");
@@ -209,7 +209,7 @@ fn large_frames_leave_the_node_after_a_change_of_the_mtu_until_the_way_back() {
     };
     assert!(!large(&node).unwrap());
     let back = make(&node, &change);
-    node.wait_until("large frames are answered", large).unwrap();
+    node.wait_until("large frames arrive", large).unwrap();
 
     let before = openflow(&node);
     let outcome = apply(&node, &back, 120);

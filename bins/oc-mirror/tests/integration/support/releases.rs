@@ -44,7 +44,7 @@ impl World {
         (world, releases)
     }
 
-    /// Makes a release, signs it and puts it where clients search for it.
+    /// Makes a release, signs it and stores it where clients search for it.
     pub(crate) fn release(&self, recipe: &Recipe<'_>) -> Release {
         let release = Release::generate(recipe).unwrap();
         release.put(&self.quay).unwrap();

@@ -1,4 +1,4 @@
-# The other end of a machine's wires, in the machine itself: a router's address, DHCP, and a VLAN
+# The other end of a machine's links, in the machine itself: a router's address, DHCP, and a VLAN
 # with the same. The third NIC is connected to it.
 set -e
 ip netns add lan

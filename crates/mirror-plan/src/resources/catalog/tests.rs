@@ -74,7 +74,7 @@ fn catalogs_that_would_share_a_name_do_not_overwrite_each_other() {
     assert_eq!(unique.len(), 6, "{made:?}");
     assert!(made.contains(&"cs-other-v1.yaml".to_owned()), "{made:?}");
     assert!(!made.contains(&"cs-index-v1.yaml".to_owned()), "{made:?}");
-    // Asked for twice, it is still one.
+    // Requested twice, it is still one.
     assert_eq!(names(&["reg.example/a/index:v1", "reg.example/a/index:v1"]).len(), 2);
 }
 

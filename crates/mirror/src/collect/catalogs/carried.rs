@@ -51,7 +51,7 @@ impl KnownLayers {
     }
 }
 
-/// Below `working-dir`: by the last word of the catalog's name, which is for people, and its digest.
+/// Below `working-dir`: by the last word of the catalog's name, which is for users, and its digest.
 fn folder(catalog: &ImageSource, tree: &ImageTree) -> String {
     let name = match catalog {
         ImageSource::Registry(image) => {

@@ -103,7 +103,7 @@ impl Content<'_> {
     }
 }
 
-/// The bytes of a blob. Whoever is done with them has to [`Checked::finish`].
+/// The bytes of a blob. After the last byte, the reader must call [`Checked::finish`].
 pub(crate) struct Checked {
     digest: Digest,
     body: Box<dyn Read + Send>,
@@ -111,7 +111,7 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// Says whether what was read was what it should be. Reads what is left, too.
+    /// Checks that the content had the expected digest. Reads what is left, too.
     pub(crate) fn finish(mut self) -> Result<(), ContentError> {
         let digest = self.digest;
         if self.hasher.is_some() {

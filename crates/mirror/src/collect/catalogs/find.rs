@@ -1,4 +1,4 @@
-//! Finds the image of a catalog, and lets it in if the trust policy does.
+//! Finds the image of a catalog, and checks it against the trust policy.
 
 use mirror_plan::{Destination, Found, Wanted};
 use registry::Client;

@@ -64,7 +64,7 @@ pub enum CatalogLookupError {
 }
 
 impl CatalogLookup {
-    /// Asks registries; reads layouts.
+    /// Sends requests to registries; reads layouts.
     pub fn remote(settings: registry::Settings) -> Result<Self, CatalogLookupError> {
         Ok(Self { from: LookupSource::Registries(Client::open(settings)?) })
     }

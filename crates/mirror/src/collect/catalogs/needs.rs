@@ -88,7 +88,7 @@ impl Needs {
 
     /// Names the bundles that need each of the failed `images`, and returns all bundles that cannot
     /// work.
-    pub(crate) fn blame(&self, images: &mut [ImageLine]) -> Vec<BrokenBundle> {
+    pub(crate) fn assign_failures(&self, images: &mut [ImageLine]) -> Vec<BrokenBundle> {
         let mut broken: BTreeMap<(&String, &BundleName), BTreeSet<String>> = BTreeMap::new();
         for (catalog, needs) in &self.catalogs {
             for (bundle, texts) in &needs.unusable {
@@ -166,7 +166,7 @@ mod tests {
         all.leave_out("two", &all.broken("two", &missing));
 
         let mut images = [failed(&gone)];
-        let broken_bundles = all.blame(&mut images);
+        let broken_bundles = all.assign_failures(&mut images);
         assert_eq!(images[0].needed_by, [bundle("foo.v1"), bundle("foo.v2")]);
         let broken: Vec<(&str, &str, bool)> = broken_bundles
             .iter()

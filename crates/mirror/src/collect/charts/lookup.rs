@@ -1,4 +1,4 @@
-//! Looks into chart repositories and charts without mirroring anything.
+//! Reads chart repositories and charts without mirroring anything.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub struct CandidateLine {
 }
 
 impl ChartLookup {
-    /// Asks repositories and registries.
+    /// Sends requests to repositories and registries.
     pub fn remote(settings: registry::Settings) -> Result<Self, ChartLookupError> {
         let client = Client::open(settings)?;
         let collector = Collector::new(client.clone(), None, Attachments::Remove, Arc::default());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use image_set::{Architecture, PlatformSection};
 use mirror_plan::{Destination, Exit};
 use oci::{Digest, DigestError, ImageRef, ReferenceError};
-use release::promise::Promise;
+use release::expected_release::ExpectedRelease;
 use release::select::{SelectError, select};
 use semver::Version;
 use workspace::{DiskError, DocumentError, Holdings};
@@ -62,10 +62,10 @@ pub(crate) struct Choice {
 }
 
 impl Chosen {
-    /// What the update graph promised about the payload.
-    pub(crate) fn promise(&self) -> Option<Promise<'_>> {
+    /// The release that the payload must be, by the update graph.
+    pub(crate) fn expected(&self) -> Option<ExpectedRelease<'_>> {
         let (version, architecture) = (self.version.as_ref()?, self.architecture?);
-        Some(Promise { version, architecture })
+        Some(ExpectedRelease { version, architecture })
     }
 
     /// A reason with the release it concerns, where the payload does not identify it.

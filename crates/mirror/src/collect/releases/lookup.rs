@@ -1,4 +1,4 @@
-//! Looks releases up without mirroring anything: what there is, and what one
+//! Lists releases without mirroring anything: which exist, and what one
 //! consists of. Sends requests, or reads transferred content.
 
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ pub struct ReleaseContents {
 }
 
 impl ReleaseLookup {
-    /// Asks update services and registries.
+    /// Sends requests to update services and registries.
     pub fn remote(
         settings: registry::Settings,
         sources: ReleaseSources,

@@ -4,8 +4,8 @@ use image_set::PlatformSection;
 use mirror_plan::{Kind, Origin, Wanted};
 use oci::{Digest, ImageRef, ReferenceError, Tag};
 use registry::Client;
+use release::expected_release::UnexpectedRelease;
 use release::payload::Wanted as PayloadPart;
-use release::promise::BrokenPromise;
 use workspace::Holdings;
 
 use super::choose::Chosen;
@@ -26,7 +26,7 @@ pub(crate) enum OpenError {
     #[error(transparent)]
     Signature(#[from] SignatureFault),
     #[error(transparent)]
-    Promise(#[from] BrokenPromise),
+    Unexpected(#[from] UnexpectedRelease),
     #[error(transparent)]
     Contents(#[from] ContentsError),
     #[error("the component {name:?} has a name that cannot be part of a tag")]
@@ -40,7 +40,7 @@ impl EngineError for OpenError {
         match self {
             Self::NoDigest | Self::Component { .. } | Self::Tag(_) => Fault::Content,
             Self::Signature(error) => error.fault(),
-            Self::Promise(_) => Fault::Policy,
+            Self::Unexpected(_) => Fault::Policy,
             Self::Contents(error) => error.fault(),
         }
     }
@@ -49,7 +49,7 @@ impl EngineError for OpenError {
         match self {
             Self::Signature(error) => error.request(),
             Self::Contents(error) => error.request(),
-            Self::NoDigest | Self::Promise(_) | Self::Component { .. } | Self::Tag(_) => None,
+            Self::NoDigest | Self::Unexpected(_) | Self::Component { .. } | Self::Tag(_) => None,
         }
     }
 }
@@ -100,9 +100,9 @@ impl Opener<'_> {
         let digest = chosen.payload.digest.ok_or(OpenError::NoDigest)?;
         // Nothing of the release is requested before this.
         let Trusted { origin, tag, signatures, audited } = self.trusted(chosen, digest).await?;
-        let promise = chosen.promise();
-        if let (Some(promise), Some(signed)) = (promise, &origin.tag) {
-            promise.check_tag(signed)?;
+        let expected = chosen.expected();
+        if let (Some(expected), Some(signed)) = (expected, &origin.tag) {
+            expected.check_tag(signed)?;
         }
         let place = format!("hold-release/{}/{tag}", last_word(&origin));
         let contents = match self.reader {
@@ -116,8 +116,8 @@ impl Opener<'_> {
                 contents::fetched(collector, &origin, platforms, wanted).await?
             }
         };
-        if let (Some(promise), Some(metadata)) = (promise, contents.metadata()) {
-            promise.check_metadata(&metadata)?;
+        if let (Some(expected), Some(metadata)) = (expected, contents.metadata()) {
+            expected.check_metadata(&metadata)?;
         }
         let mut documents = contents.documents(&place, &digest);
         for (number, signature) in signatures.iter().enumerate() {

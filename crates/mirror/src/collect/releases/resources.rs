@@ -1,7 +1,7 @@
 //! What a cluster needs to use mirrored releases, beside the mirror sets.
 
 use mirror_plan::{Kind, MirroredImage, Origin};
-use release::resources::{Maker, signature_config_map, update_service};
+use release::resources::{Creator, signature_config_map, update_service};
 
 use super::Releases;
 use crate::context::Context;
@@ -16,7 +16,7 @@ impl Releases {
         mirrored: &[MirroredImage],
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let maker =
-            Maker { created_at: context.started, tool_version: context.settings.version.clone() };
+            Creator { created_at: context.started, tool_version: context.settings.version.clone() };
         let of = |kind| mirrored.iter().filter(move |image| image.kind == kind);
         let digests = of(Kind::ReleasePayload).filter_map(|image| match &image.origin {
             Origin::Registry(origin) => origin.digest,

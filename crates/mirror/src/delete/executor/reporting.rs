@@ -10,7 +10,7 @@ use workspace::{AuditedDeletion, JournalEvent};
 use super::{End, Executor, Requested, tags_of};
 use crate::delete::execute::place;
 use crate::delete::perform::Done;
-use crate::delete::report::{DeletedImage, Fate};
+use crate::delete::report::{DeletedImage, DeletionOutcome};
 use crate::error_chain::chain;
 use crate::report::Failure;
 
@@ -30,12 +30,13 @@ impl Executor<'_> {
             self.kept(repository, &changed.tag, Some(changed.found), because);
         }
         for tag in &plan.attached_to_kept {
-            let fate = Fate::Kept { because: "the image it belongs to stays".to_owned() };
+            let fate =
+                DeletionOutcome::Kept { because: "the image it belongs to stays".to_owned() };
             self.line(repository, tag, None, fate);
         }
         for tag in &plan.gone {
             let expected = requested.get(tag).copied().flatten();
-            self.line(repository, tag, expected, Fate::AlreadyGone);
+            self.line(repository, tag, expected, DeletionOutcome::AlreadyGone);
         }
     }
 
@@ -49,10 +50,10 @@ impl Executor<'_> {
             let (digest, fate) = match step {
                 Step::Manifest { digest, .. } => {
                     self.report.manifests += 1;
-                    (digest, Fate::WouldDelete)
+                    (digest, DeletionOutcome::WouldDelete)
                 }
                 Step::Tag { digest, kept_by, .. } => {
-                    (digest, Fate::WouldUntag { kept_by: names(kept_by) })
+                    (digest, DeletionOutcome::WouldUntag { kept_by: names(kept_by) })
                 }
             };
             for tag in tags_of(step).iter().filter(|tag| requested.contains_key(*tag)) {
@@ -72,7 +73,7 @@ impl Executor<'_> {
         requested: &Requested,
     ) -> Vec<Destination> {
         let (digest, fate) = match (step, done) {
-            (Step::Tag { digest, .. }, Done::Absent) => (digest, Fate::AlreadyGone),
+            (Step::Tag { digest, .. }, Done::Absent) => (digest, DeletionOutcome::AlreadyGone),
             (Step::Tag { digest, kept_by, .. }, Done::TagStays) => {
                 self.undeletable += 1;
                 let because = format!(
@@ -80,20 +81,20 @@ impl Executor<'_> {
                     names(kept_by).join(", "),
                     if kept_by.len() == 1 { "names" } else { "name" }
                 );
-                (digest, Fate::Kept { because })
+                (digest, DeletionOutcome::Kept { because })
             }
             (Step::Tag { digest, kept_by, .. }, _) => {
-                (digest, Fate::Untagged { kept_by: names(kept_by) })
+                (digest, DeletionOutcome::Untagged { kept_by: names(kept_by) })
             }
             (Step::Manifest { digest, .. }, done) => {
                 self.report.manifests += usize::from(matches!(done, Done::Deleted(_)));
-                (digest, Fate::Deleted)
+                (digest, DeletionOutcome::Deleted)
             }
         };
         let mut later = Vec::new();
         for tag in tags_of(step).iter().filter(|tag| requested.contains_key(*tag)) {
             let place = place(repository, tag);
-            if !matches!(fate, Fate::Kept { .. }) {
+            if !matches!(fate, DeletionOutcome::Kept { .. }) {
                 self.deleted.insert(place.clone());
                 match step {
                     Step::Tag { .. } => self.pushed.forget(&place),
@@ -149,7 +150,7 @@ impl Executor<'_> {
         because: String,
     ) {
         self.report.warnings.push(format!("{} stays: {because}", place(repository, tag)));
-        self.line(repository, tag, digest, Fate::Kept { because });
+        self.line(repository, tag, digest, DeletionOutcome::Kept { because });
     }
 
     pub(super) fn line(
@@ -157,7 +158,7 @@ impl Executor<'_> {
         repository: &Repository,
         tag: &Tag,
         digest: Option<Digest>,
-        fate: Fate,
+        fate: DeletionOutcome,
     ) {
         let place = place(repository, tag);
         let image = place.at(&self.deletion.target.registry);
@@ -171,7 +172,7 @@ impl Executor<'_> {
         tags: impl Iterator<Item = &'t Tag>,
     ) {
         for tag in tags {
-            self.line(repository, tag, None, Fate::NotReached);
+            self.line(repository, tag, None, DeletionOutcome::NotReached);
         }
     }
 
@@ -188,7 +189,7 @@ impl Executor<'_> {
         message: &str,
     ) -> ControlFlow<End, T> {
         for tag in requested.keys() {
-            let fate = Fate::Failed { error: message.to_owned() };
+            let fate = DeletionOutcome::Failed { error: message.to_owned() };
             self.line(repository, tag, None, fate);
         }
         let exit = self.exit_of(repository, requested);

@@ -270,7 +270,7 @@ fn images_and_layers_are_limited_each_by_its_own_number() {
 }
 
 #[test]
-fn a_blob_that_one_source_lacks_comes_from_the_source_of_another_image() {
+fn a_blob_that_one_source_lacks_is_fetched_from_the_source_of_another_image() {
     let needs = (0..5).map(|n| need(n, &[(1, 10)])).collect();
     let (jobs, failed) = run(schedule(needs), |job| match job {
         Job::Move { from: 0 | 1, .. } => Err(absent()),
@@ -285,7 +285,7 @@ fn a_blob_that_one_source_lacks_comes_from_the_source_of_another_image() {
             _ => None,
         })
         .collect();
-    assert_eq!(sources, [0, 1, 2], "each source is asked once");
+    assert_eq!(sources, [0, 1, 2], "one request to each source");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn files_are_found_however_their_names_are_written() {
 }
 
 #[test]
-fn the_topmost_layer_has_the_last_word() {
+fn the_topmost_layer_wins() {
     let top = files(&[(REFERENCES, b"new"), (METADATA, b"meta")]);
     let found = read(&[top, files(&[(REFERENCES, b"old")])]).unwrap();
     assert!(found.is_settled());

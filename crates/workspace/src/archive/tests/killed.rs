@@ -71,12 +71,12 @@ fn another_wording_of_the_same_failure_is_the_same_archive() {
 }
 
 #[test]
-fn a_pending_index_that_cannot_be_read_is_forgotten() {
+fn a_pending_index_that_cannot_be_read_is_dropped() {
     let (from, image, chunks) = killed();
     fs::write(from.root().join("working-dir/runs/000001.pending.json"), b"{").unwrap();
     let sealed = from.archive(request(2, &[&image], WIDE));
     assert_eq!(names(&sealed.chunks), ["mirror_000004.tar"]);
-    // Nothing proves whose the first chunk is any more.
+    // Nothing proves any more to which run the first chunk belongs.
     assert!(chunks[0].exists());
 }
 

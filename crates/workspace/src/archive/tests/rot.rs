@@ -23,7 +23,7 @@ fn damaged(error: ArchiveError) -> Vec<Digest> {
     }
 }
 
-/// Puts a layer into the store again.
+/// Stores a layer again.
 fn replace(from: &Connected, content: &[u8]) {
     let digest = Digest::of(content);
     from.workspace.blobs().remove(&digest).unwrap();

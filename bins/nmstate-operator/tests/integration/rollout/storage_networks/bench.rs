@@ -197,7 +197,7 @@ impl Bench {
 
     /// Waits until the node has applied a policy again since a report about it.
     pub(crate) fn wait_for_news(&self, policy: &str, since: &Object) {
-        self.wait(&format!("{policy} is made true anew"), || {
+        self.wait(&format!("{policy} is applied again"), || {
             let now = self.enactment(policy);
             (now.version() != since.version() && now.phase() == Phase::Available).then_some(())
         });
@@ -317,7 +317,7 @@ await 'the handler ends' is_over",
         // What IP and ICMP add to it.
         let size = mtu - 28;
         let ping = format!("lan ping -q -c 1 -W 1 -M do -s {size} {address}");
-        self.succeed(&format!("await '{address} answers' {ping}"));
+        self.succeed(&format!("await '{address} responds' {ping}"));
     }
 
     fn get(&self, path: &str) -> Option<Object> {

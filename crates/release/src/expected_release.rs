@@ -1,4 +1,4 @@
-//! Whether a signed payload is the release that the update graph promised.
+//! Whether a signed payload is the release that the update graph names.
 //!
 //! Every release that was ever published has a good signature. A hostile update service could hand
 //! out the payload of an old release, or of another architecture, under the name of a new one: the
@@ -10,16 +10,16 @@ use semver::Version;
 
 use crate::payload::ReleaseMetadata;
 
-/// What the update graph promised.
+/// The release that the update graph names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise<'a> {
+pub struct ExpectedRelease<'a> {
     pub version: &'a Version,
     pub architecture: Architecture,
 }
 
-/// A payload that is not what was promised.
+/// A payload of another release than expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BrokenPromise {
+pub enum UnexpectedRelease {
     #[error(
         "the update graph names a payload that is signed as {signed}, expected {version} for {}; the update service is wrong, or it is not the one you meant",
         architecture.as_str()
@@ -36,10 +36,10 @@ pub enum BrokenPromise {
     Architecture { architecture: Architecture, found: String },
 }
 
-impl Promise<'_> {
+impl ExpectedRelease<'_> {
     /// Compares with the tag that the signer gave the payload: `4.16.3-x86_64`. A tag without an
     /// architecture does not restrict it, as those of the first releases and of OKD.
-    pub fn check_tag(self, signed: &Tag) -> Result<(), BrokenPromise> {
+    pub fn check_tag(self, signed: &Tag) -> Result<(), UnexpectedRelease> {
         // A tag cannot hold the `+` of build metadata.
         let version = self.version.to_string().replace('+', "-");
         let kept = match signed.as_str().strip_prefix(&*version) {
@@ -49,7 +49,7 @@ impl Promise<'_> {
         };
         match kept {
             true => Ok(()),
-            false => Err(BrokenPromise::Tag {
+            false => Err(UnexpectedRelease::Tag {
                 signed: signed.clone(),
                 version: self.version.clone(),
                 architecture: self.architecture,
@@ -58,23 +58,23 @@ impl Promise<'_> {
     }
 
     /// Compares with the metadata of the release.
-    pub fn check_metadata(self, metadata: &ReleaseMetadata) -> Result<(), BrokenPromise> {
+    pub fn check_metadata(self, metadata: &ReleaseMetadata) -> Result<(), UnexpectedRelease> {
         if metadata.version != *self.version {
             let (version, found) = (self.version.clone(), metadata.version.clone());
-            return Err(BrokenPromise::Version { version, found });
+            return Err(UnexpectedRelease::Version { version, found });
         }
         let is_multi = self.architecture == Architecture::Multi;
         match metadata.architecture.as_deref() {
             Some("multi") if is_multi => Ok(()),
             Some(found) => {
                 let found = found.to_owned();
-                Err(BrokenPromise::Architecture { architecture: self.architecture, found })
+                Err(UnexpectedRelease::Architecture { architecture: self.architecture, found })
             }
             // Payloads for one architecture do not name it.
             None if !is_multi => Ok(()),
             None => {
                 let found = "one architecture".to_owned();
-                Err(BrokenPromise::Architecture { architecture: self.architecture, found })
+                Err(UnexpectedRelease::Architecture { architecture: self.architecture, found })
             }
         }
     }
@@ -97,12 +97,12 @@ mod tests {
 
     fn check(version: &str, architecture: Architecture, tag: &str) -> Result<(), String> {
         let version = version.parse().unwrap();
-        let promise = Promise { version: &version, architecture };
-        promise.check_tag(&tag.parse().unwrap()).map_err(|broken| broken.to_string())
+        let release = ExpectedRelease { version: &version, architecture };
+        release.check_tag(&tag.parse().unwrap()).map_err(|broken| broken.to_string())
     }
 
     #[test]
-    fn the_signed_tag_is_the_version_and_the_architecture_that_were_promised() {
+    fn the_signed_tag_is_the_version_and_the_architecture_of_the_graph() {
         use Architecture::{Amd64, Arm64, Multi, Ppc64le, S390x};
         for (version, architecture, tag) in [
             ("4.16.3", Amd64, "4.16.3-x86_64"),
@@ -138,16 +138,16 @@ mod tests {
             url: None,
             architecture: architecture.map(str::to_owned),
         };
-        let promise = |architecture| Promise { version: &version, architecture };
-        let (single, multi) = (promise(Architecture::Amd64), promise(Architecture::Multi));
+        let release = |architecture| ExpectedRelease { version: &version, architecture };
+        let (single, multi) = (release(Architecture::Amd64), release(Architecture::Multi));
         assert_eq!(single.check_metadata(&says("4.16.3", None)), Ok(()));
         assert_eq!(multi.check_metadata(&says("4.16.3", Some("multi"))), Ok(()));
-        for (promise, metadata, expected) in [
+        for (release, metadata, expected) in [
             (single, says("4.16.2", None), "its own metadata has 4.16.2"),
             (single, says("4.16.3", Some("multi")), "its own metadata has multi"),
             (multi, says("4.16.3", None), "its own metadata has one architecture"),
         ] {
-            let why = promise.check_metadata(&metadata).unwrap_err().to_string();
+            let why = release.check_metadata(&metadata).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
     }

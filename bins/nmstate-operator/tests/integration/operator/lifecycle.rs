@@ -33,17 +33,17 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     tokio::join!(cluster.bootstrap(vec![policy]), payload);
 
     let operator = cluster.operator("4.99.0").await;
-    cluster.told("Disabled", "True", "UnsupportedPlatform").await;
-    cluster.told("Available", "True", "AsExpected").await;
+    cluster.wait_for_condition("Disabled", "True", "UnsupportedPlatform").await;
+    cluster.wait_for_condition("Available", "True", "AsExpected").await;
     cluster.ignored(true).await;
     cluster.deployed(false).await;
 
     cluster.platform("BareMetal").await;
     cluster.deployed(true).await;
-    cluster.told("Progressing", "True", "RollingOut").await;
+    cluster.wait_for_condition("Progressing", "True", "RollingOut").await;
     cluster.all_pods_run().await;
-    cluster.told("Progressing", "False", "AsExpected").await;
-    cluster.told("Disabled", "False", "AsExpected").await;
+    cluster.wait_for_condition("Progressing", "False", "AsExpected").await;
+    cluster.wait_for_condition("Disabled", "False", "AsExpected").await;
     let nmstates: Api<NMState> = Api::all(cluster.client.clone());
     eventually("the NMState is Available", || async {
         let nmstate = nmstates.get("nmstate").await.unwrap();
@@ -56,21 +56,21 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     // A deleted ClusterOperator is created again.
     let object = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator" });
     cluster.dynamic(&object).delete("nmstate", &DeleteParams::default()).await.unwrap();
-    cluster.told("Available", "True", "AsExpected").await;
+    cluster.wait_for_condition("Available", "True", "AsExpected").await;
 
     // The next version: the old one is reported until no old component runs any more.
     operator.stop();
     let operator = cluster.operator("4.99.1").await;
-    cluster.told("Progressing", "True", "RollingOut").await;
+    cluster.wait_for_condition("Progressing", "True", "RollingOut").await;
     assert_eq!(cluster.version().await, "4.99.0");
-    cluster.told("Degraded", "False", "AsExpected").await;
+    cluster.wait_for_condition("Degraded", "False", "AsExpected").await;
     cluster.all_pods_run().await;
-    cluster.told("Progressing", "False", "AsExpected").await;
+    cluster.wait_for_condition("Progressing", "False", "AsExpected").await;
     assert_eq!(cluster.version().await, "4.99.1");
 
     cluster.annotate("nmstate.landfall.dev/off", Some("true")).await;
     cluster.deployed(false).await;
-    cluster.told("Disabled", "True", "TurnedOff").await;
+    cluster.wait_for_condition("Disabled", "True", "TurnedOff").await;
     cluster.ignored(true).await;
     cluster.annotate("nmstate.landfall.dev/off", None).await;
     cluster.deployed(true).await;
@@ -78,12 +78,12 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     // A deletion is recorded, also for the next process.
     nmstates.delete("nmstate", &DeleteParams::default()).await.unwrap();
     cluster.deployed(false).await;
-    cluster.told("Disabled", "True", "NMStateDeleted").await;
+    cluster.wait_for_condition("Disabled", "True", "NMStateDeleted").await;
     operator.stop();
     let object = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator" });
     cluster.dynamic(&object).delete("nmstate", &DeleteParams::default()).await.unwrap();
     let _operator = cluster.operator("4.99.1").await;
-    cluster.told("Disabled", "True", "NMStateDeleted").await;
+    cluster.wait_for_condition("Disabled", "True", "NMStateDeleted").await;
     assert!(nmstates.get_opt("nmstate").await.unwrap().is_none());
 
     // The user's policy and the objects of the payload remain.
