@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_to_revert_a_deleted_policy_is_news_until_it_is_told() {
-        let mut wanted = told(&policy());
+    fn a_slot_to_revert_a_deleted_policy_is_news_until_it_is_assigned() {
+        let mut wanted = assignments(&policy());
         wanted.set_revert("p", 7);
         wanted.set_revert("q", 8);
-        let before = told(&policy());
-        assert!(!before.tell(&wanted));
-        assert!(wanted.tell(&wanted.clone()));
+        let before = assignments(&policy());
+        assert!(!before.cover(&wanted));
+        assert!(wanted.cover(&wanted.clone()));
         assert_eq!(wanted.get("q").unwrap().version, "");
     }
 

@@ -30,7 +30,7 @@ mod tests;
 mod verify;
 mod write;
 
-pub use excerpt::{Excerpt, FileRanges, head_length};
+pub use excerpt::{Excerpt, FileRanges, first_block, first_block_digest, head_length};
 pub use finding::{ArchiveFinding, ArchiveSeverity};
 pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
 pub(crate) use index::Hashing;

@@ -57,7 +57,8 @@ impl Scene<'_> {
             }
             let slot = match held {
                 Some(slot) if slot.generation == self.generation => {
-                    let alive = node.said.and_then(|said| said.checked_add(SLOT_LIFE).ok());
+                    let alive =
+                        node.reported_at.and_then(|reported| reported.checked_add(SLOT_LIFE).ok());
                     let alive = alive.filter(|_| phase.is_under_way());
                     let expires = slot.expires.max(alive.unwrap_or(slot.expires));
                     let is_void = expires <= self.now;

@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 use tar::Header;
 
-use super::entry::{BLOCK, TRAILER, footprint, header, parse_index_name};
+use super::entry::{BLOCK, TRAILER, footprint, header, index_name, parse_index_name};
 use super::index::{BlobEntry, MAX_BYTES};
 use super::open::Archives;
 use crate::atomic_file::{self, Durability};
@@ -141,6 +141,22 @@ pub fn head_length(block: &[u8]) -> Option<u64> {
     (header(&name, length) == *block && length <= MAX_BYTES).then(|| footprint(length))
 }
 
+/// The first 512 bytes of a file of an archive. They name the index by digest, which describes the
+/// whole archive: files with the same first bytes and the same length are the same.
+pub fn first_block(chunk: u32, index: &Digest, index_length: u64) -> Vec<u8> {
+    header(&index_name(chunk, index), index_length).to_vec()
+}
+
+/// The digest of the first 512 bytes of a file, which tells it from every other archive.
+///
+/// # Errors
+/// The file cannot be read, or is shorter.
+pub fn first_block_digest(file: &Path) -> io::Result<Digest> {
+    let mut block = [0; BLOCK as usize];
+    fs::File::open(file)?.read_exact(&mut block)?;
+    Ok(Digest::of(&block))
+}
+
 impl Archives {
     /// What describes the content: manifests of images, and files that came with them.
     pub fn descriptions(&self) -> BTreeSet<Digest> {
@@ -201,7 +217,6 @@ impl Archives {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::entry::index_name;
 
     #[test]
     fn ranges_are_joined_and_subtracted() {
@@ -235,6 +250,7 @@ mod tests {
     #[test]
     fn the_head_of_an_archive_is_its_index() {
         let block = header(&index_name(3, &Digest::of(b"x")), 600);
+        assert_eq!(first_block(3, &Digest::of(b"x"), 600), block);
         assert_eq!(head_length(&block), Some(512 + 1024));
         assert_eq!(head_length(&header("working-dir/x", 600)), None);
         assert_eq!(head_length(&block[..511]), None);

@@ -110,6 +110,16 @@ impl PlannedArchive {
         self.index_digest
     }
 
+    /// The length of the index as it is written.
+    pub fn index_length(&self) -> u64 {
+        self.index_length
+    }
+
+    /// Whether an earlier run began it.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
     /// The length of all chunk files together.
     pub fn bytes(&self) -> u64 {
         self.index.own_chunks().map(|chunk| self.length_of(chunk)).sum()
@@ -167,6 +177,7 @@ impl Workspace {
         for pending in self.pending()? {
             if let Some(index) = pending.index
                 && (index.content, index.base, index.limit) == (content, number, request.limit)
+                && is_divided(&index, owner)
             {
                 return Ok(ArchivePlan::Write(Box::new(PlannedArchive {
                     index,
@@ -357,6 +368,16 @@ impl Draft<'_> {
         }
         Ok(index)
     }
+}
+
+/// Whether each chunk has content of one owner only, who can write it. An archive that was begun for
+/// another number of shards is divided in another way.
+fn is_divided(index: &Index, owner: &dyn Fn(&Digest) -> Option<u32>) -> bool {
+    let mut owners: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    index.own_blobs().all(|blob| {
+        let owner = owner(&blob.digest);
+        blob.parts.iter().all(|part| *owners.entry(part.chunk).or_insert(owner) == owner)
+    })
 }
 
 /// The digest of the request. How failures are worded may differ from

@@ -35,6 +35,39 @@ impl Workspace {
         Ok(fs::read(&path).at("reading", &path)?)
     }
 
+    /// Writes the chunks that others do not write, for others to complete the archive.
+    pub fn write_own_segments(
+        &self,
+        _lock: &Lock,
+        planned: &PlannedArchive,
+        is_own: &dyn Fn(u32) -> bool,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Vec<PathBuf>, ArchiveError> {
+        self.write_chunks(planned, None, is_own, progress)
+    }
+
+    /// Archives that were begun here and are not sealed: others may have completed them.
+    pub fn begun_segments(&self) -> Result<Vec<PlannedArchive>, ArchiveError> {
+        let pending = self.pending()?.into_iter().filter_map(|pending| {
+            Some(PlannedArchive {
+                index: pending.index?,
+                index_digest: pending.digest,
+                index_length: pending.length,
+                resumed: true,
+            })
+        });
+        Ok(pending.collect())
+    }
+
+    /// Seals an archive that others completed: all its chunks are in their place.
+    pub fn seal_complete(
+        &self,
+        _lock: &Lock,
+        planned: &PlannedArchive,
+    ) -> Result<(), ArchiveError> {
+        self.seal(planned)
+    }
+
     /// Writes the chunks that others do not write, and seals the archive. All others are complete.
     pub fn seal_segments(
         &self,
@@ -115,5 +148,46 @@ mod tests {
         assert_eq!(archives.findings(), []);
         assert_eq!(archives.verify(&|_| {}), []);
         assert_eq!(archives.size(&layer), Some(5));
+    }
+
+    #[test]
+    fn an_archive_that_was_begun_for_other_shards_is_planned_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let main = Workspace::open(dir.path());
+        let layers: [&[u8]; 3] = [b"first", b"second", b"third"];
+        let images: Vec<_> = (1..)
+            .zip(layers)
+            .map(|(n, layer)| sample::image(main.blobs(), &format!("q.io/a:{n}"), layer))
+            .collect();
+        let place = |digest: &Digest| layers.iter().position(|layer| Digest::of(layer) == *digest);
+        let owner = |digest: &Digest, shards: usize| {
+            place(digest).map(|place| u32::try_from(place % shards).unwrap())
+        };
+        let lock = main.lock(&[]).unwrap();
+        let plan = |run: u64, shards: usize| {
+            let request = sample::archive_request(run, images.clone());
+            let owner = |digest: &Digest| owner(digest, shards);
+            let ArchivePlan::Write(planned) = main.plan_segments(request, &owner).unwrap() else {
+                panic!("nothing is planned")
+            };
+            planned
+        };
+        let first = plan(1, 2);
+        main.begin_segments(&lock, &first).unwrap();
+        let again = plan(2, 2);
+        assert!(again.resumed && again.index_digest() == first.index_digest());
+        let other = plan(3, 3);
+        assert!(!other.resumed);
+        // One chunk of the command, and one of each shard, whose content no other shard has.
+        let numbers: Vec<u32> = other.index().own_chunks().map(|chunk| chunk.number).collect();
+        assert_eq!(numbers, [4, 5, 6, 7], "numbers are not used twice");
+        for blob in other.index().own_blobs() {
+            let of_owner = owner(&blob.digest, 3).map_or(4, |owner| owner + 5);
+            assert!(blob.parts.iter().all(|part| part.chunk == of_owner), "{blob:?}");
+        }
+        main.begin_segments(&lock, &other).unwrap();
+        main.seal_segments(&lock, &other, &|_| true, &mut |_| {}).unwrap();
+        let archives = Archives::open(dir.path()).unwrap();
+        assert_eq!((archives.findings(), archives.verify(&|_| {})), (&[][..], vec![]));
     }
 }
