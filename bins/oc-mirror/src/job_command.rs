@@ -77,6 +77,11 @@ fn start(
     let Some(shards) = arguments.mirror.shards.shards else {
         bail!("--shards N is required");
     };
+    if process.has_store_endpoint && arguments.lacks_endpoint() {
+        tracing::warn!(
+            "AWS_ENDPOINT_URL applies to this command and not to its pods: use --s3-endpoint, or add it to the Secret of --store-secret"
+        );
+    }
     if arguments.submit {
         // A kubeconfig that cannot be used is reported before time is spent on planning.
         wait(async { connect(arguments, process).await })?;
@@ -137,7 +142,10 @@ fn start(
         let store = RunStore::of_target(&target, &destination)?;
         let run = (&plan, text.as_str());
         let stored = store.store_run(run, shards, program(), (name.as_str(), &dir)).await?;
-        store.withdraw_failures(name.as_str(), shards).await?;
+        if !arguments.submit {
+            // Whether the same run is under way is known where it is created.
+            store.withdraw_results((name.as_str(), shards.get())).await?;
+        }
         Ok(stored)
     })?;
     tracing::info!("the plan is stored as {stored}");
@@ -244,10 +252,17 @@ async fn submit(
     run: &Run,
     objects: &[Manifest],
 ) -> anyhow::Result<()> {
-    if let Some(other) = follow::other_run(cluster, namespace, run).await? {
+    let known = follow::known_runs(cluster, namespace, run).await?;
+    if let Some(other) = known.other {
         bail!(
             "the run {other} mirrors to {} already: wait for its end, or end it with `oc-mirror job cancel {other} -n {namespace}`",
             run.target
+        );
+    }
+    if known.has_this {
+        bail!(
+            "the same plan runs or ran in the namespace {namespace}; see it with `oc-mirror job status {0} -n {namespace}`, remove it with `oc-mirror job cancel {0} -n {namespace}`",
+            run.name
         );
     }
     // Runs of this namespace were found above, so that a claim of one that was cancelled does not
@@ -255,6 +270,7 @@ async fn submit(
     let owner = Some(format!("namespace {namespace} of {}", cluster.address()));
     let claimant = Claimant { run: run.name.to_string(), owner };
     store.check_claim(&claimant).await?;
+    store.withdraw_results((run.name.as_str(), run.shards.get())).await?;
     for Manifest { object, .. } in objects {
         match cluster.create(&collection(namespace, object), object).await {
             Ok(_) => {}

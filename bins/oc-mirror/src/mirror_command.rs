@@ -94,13 +94,8 @@ pub(crate) fn mirror(
         // A dry run writes below dry-run alone.
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
-    let claim = match TargetClaim::begin(&settings) {
-        Ok(claim) => claim,
-        Err(message) => {
-            tracing::error!("{message}");
-            return ExitCode::from(USAGE);
-        }
-    };
+    let claim = TargetClaim::of_run(&settings, transfer.as_ref(), &arguments.store);
+    settings.claim = claim.clone().map(|claim| Arc::new(claim) as Arc<dyn mirror::RunClaim>);
     // The run starts here: what kept it from starting went to standard error.
     if arguments.output == ReportFormat::Text {
         console.use_standard_output();
@@ -141,9 +136,6 @@ pub(crate) fn mirror(
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
-    if let Some(claim) = claim {
-        claim.end();
-    }
     if let Some((dir, registry)) = pushed_to {
         crate::delete_command::remember(process, &dir, &registry);
     }
@@ -156,13 +148,16 @@ pub(crate) fn mirror(
     if let Some(Transfer::Store(place)) = &transfer
         && matches!(report.ending, Ending::Complete | Ending::Partial)
     {
-        match arguments.store.store(place, &directory) {
+        match arguments.store.store(place, &directory, claim.as_ref()) {
             Ok(()) => stored_in = Some(place.to_string()),
             Err(problem) => {
                 tracing::error!("{problem}");
                 code |= USAGE;
             }
         }
+    }
+    if let Some(claim) = claim {
+        claim.end();
     }
     let chunk_sizes = chunk_sizes(&report);
     let surround = ReportContext {

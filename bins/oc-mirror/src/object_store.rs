@@ -3,6 +3,7 @@
 //! cases.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use archive_store::{ArchiveLocation, ArchiveStore, Settings, StoreError, StoredFile};
@@ -11,10 +12,16 @@ use workspace::archive::Excerpt;
 
 use crate::arguments::MirrorArguments;
 use crate::problem::{Problem, chain};
+use crate::shards::target_claim::TargetClaim;
 use crate::{quantity, route};
 
 const SCHEME: &str = "s3://";
 const HEADING: &str = "Object store";
+/// What the name of a signature ends with.
+const SIGNATURE: &str = ".sig";
+/// The first bytes of an archive name its index.
+pub(crate) const START: u64 = 512;
+const KEPT: &str = "the archives are in the workspace: run the same command again to store them";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StoreArguments {
@@ -104,6 +111,12 @@ impl StoreArguments {
         ArchiveStore::open(place, &self.settings())
     }
 
+    /// Whether a flag names the endpoint.
+    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "for pods"))]
+    pub(crate) fn has_endpoint(&self) -> bool {
+        self.s3_endpoint.is_some()
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             endpoint: self.s3_endpoint.clone(),
@@ -131,7 +144,7 @@ impl StoreArguments {
                 let path = directory.join(&file.name);
                 // Of some files only parts were fetched, for planning.
                 let is_whole = Excerpt::of(&path).is_ok_and(|excerpt| excerpt.is_none());
-                if size(&path) == Some(file.size) && is_whole {
+                if is_whole && is_stored(&store, &file, &path).await? {
                     continue;
                 }
                 tracing::info!(
@@ -146,8 +159,14 @@ impl StoreArguments {
         })
     }
 
-    /// Stores archives that the object store does not have.
-    pub(crate) fn store(&self, place: &ArchiveLocation, directory: &Path) -> Result<(), Problem> {
+    /// Stores archives that the object store does not have, unless another run has it meanwhile. An
+    /// archive of another workspace is never replaced.
+    pub(crate) fn store(
+        &self,
+        place: &ArchiveLocation,
+        directory: &Path,
+        claim: Option<&TargetClaim>,
+    ) -> Result<(), Problem> {
         let entries = fs::read_dir(directory)
             .map_err(|error| Problem::new(format!("reading {}: {error}", directory.display())))?;
         let mut names: Vec<String> = entries
@@ -155,7 +174,7 @@ impl StoreArguments {
             .filter(|name| is_archive(name))
             .collect();
         names.sort();
-        wait(async {
+        let work = async {
             let store = open(place, &self.settings())?;
             // What a process left that was killed while it stored archives.
             store.abort_unfinished().await.map_err(|error| problem(&error))?;
@@ -163,13 +182,27 @@ impl StoreArguments {
             for name in names {
                 let path = directory.join(&name);
                 let Some(size) = size(&path) else { continue };
-                if stored.iter().any(|file| file.name == name && file.size == size) {
-                    continue;
+                if let Some(file) = stored.iter().find(|file| file.name == name) {
+                    if is_stored(&store, file, &path).await? {
+                        continue;
+                    }
+                    // A signature can be made again.
+                    if !name.ends_with(SIGNATURE) {
+                        return Err(occupied(&name, place));
+                    }
                 }
                 tracing::info!("storing {name} ({}) in {place}", quantity::bytes(size));
                 store.upload(&path, &name).await.map_err(|error| problem(&error))?;
             }
             Ok(())
+        };
+        wait(async {
+            let Some(claim) = claim else { return work.await };
+            claim.check().await.map_err(|error| Problem::new(chain(&error)).with_hint(KEPT))?;
+            tokio::select! {
+                stored = work => stored,
+                () = claim.keep() => unreachable!("a claim is kept until all is stored"),
+            }
         })
     }
 
@@ -181,6 +214,32 @@ impl StoreArguments {
     }
 }
 
+/// Whether a file is the one that is stored: it has the same length and begins in the same way. The
+/// beginning of an archive names its index by digest, which describes all of the archive.
+async fn is_stored(store: &ArchiveStore, file: &StoredFile, path: &Path) -> Result<bool, Problem> {
+    if size(path) != Some(file.size) {
+        return Ok(false);
+    }
+    let here = start_of_file(path)
+        .map_err(|error| Problem::new(format!("reading {}: {error}", path.display())))?;
+    let there = store.start_of(&file.name, START).await.map_err(|error| problem(&error))?;
+    Ok(here == there)
+}
+
+/// What tells one archive from another.
+pub(crate) fn start_of_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    fs::File::open(path)?.take(START).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+fn occupied(name: &str, place: &ArchiveLocation) -> Problem {
+    Problem::new(format!(
+        "storing {name} in {place}: it has another archive of this name, of another workspace"
+    ))
+    .with_hint("use another prefix for each workspace; the archives are in the workspace: run the same command with it to store them")
+}
+
 fn open(place: &ArchiveLocation, settings: &Settings) -> Result<ArchiveStore, Problem> {
     ArchiveStore::open(place, settings).map_err(|error| problem(&error))
 }
@@ -190,9 +249,7 @@ pub(crate) fn problem(error: &StoreError) -> Problem {
         StoreError::NoBucket { .. } => {
             Some("create the bucket first; check its name and --s3-endpoint")
         }
-        StoreError::Store { .. } => {
-            Some("the archives are in the workspace: run the same command again to store them")
-        }
+        StoreError::Store { .. } => Some(KEPT),
         _ => None,
     };
     let problem = Problem::new(chain(error));
@@ -208,7 +265,7 @@ pub(crate) fn size(path: &Path) -> Option<u64> {
 
 /// `mirror_000001.tar`, and its signature.
 pub(crate) fn is_archive(name: &str) -> bool {
-    let name = name.strip_suffix(".sig").unwrap_or(name);
+    let name = name.strip_suffix(SIGNATURE).unwrap_or(name);
     let digits = name.strip_prefix("mirror_").and_then(|rest| rest.strip_suffix(".tar"));
     digits
         .is_some_and(|digits| digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()))

@@ -35,6 +35,8 @@ pub struct ProcessEnvironment {
     pub is_repeated_pod: bool,
     /// Whether the shard fails if this pod does
     pub is_last_pod: bool,
+    /// Whether `AWS_ENDPOINT_URL` names an object store
+    pub has_store_endpoint: bool,
     /// `COSIGN_PASSWORD`
     pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
@@ -61,6 +63,7 @@ impl ProcessEnvironment {
                 .ok()
                 .and_then(|count| count.parse::<u32>().ok())
                 .is_some_and(|count| count >= mirror_job::REPETITIONS),
+            has_store_endpoint: std::env::var_os("AWS_ENDPOINT_URL").is_some(),
             cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
@@ -348,6 +351,7 @@ impl Request {
             through_workspace: arguments.through_workspace,
             shards: None,
             segments: None,
+            claim: None,
             max_nested_paths: match &plan {
                 Some(plan) => plan.max_nested_paths(),
                 None => NonZeroUsize::new(arguments.max_nested_paths),

@@ -6,6 +6,7 @@
 //! PREFIX/oc-mirror-runs/NAME/part-I.json     what shard I fetches and writes
 //! PREFIX/oc-mirror-runs/NAME/mirror_N.tar    files of the archive, until all are there
 //! PREFIX/oc-mirror-runs/NAME/shard-I.json    what shard I did
+//! PREFIX/oc-mirror-runs/active.json          which run writes to this place (`archive_claim.rs`)
 //! ```
 //!
 //! Pods get the digest of `run.json` with their arguments, so that nothing can be replaced after it
@@ -14,14 +15,16 @@
 use std::path::Path;
 
 use archive_store::{ArchiveLocation, ArchiveStore, StoreError, StoredFile};
-use mirror::ShardReport;
+use mirror::{OwnSegment, SegmentIndex, ShardReport};
 use mirror_plan::{PartError, ShardPart};
 use oci::Digest;
 use serde::{Deserialize, Serialize};
+use workspace::archive::first_block;
 
-use crate::object_store::StoreArguments;
+use crate::object_store::{START, StoreArguments};
 
-const RUNS: &str = "oc-mirror-runs";
+/// Where runs and claims are, below archives.
+pub(crate) const RUNS: &str = "oc-mirror-runs";
 const RUN: &str = "run.json";
 const INDEX: &str = "index.json";
 /// Far above anything that is read here.
@@ -35,6 +38,21 @@ pub(crate) struct SegmentRun {
     pub(crate) parts: Vec<Digest>,
     /// Files that shards write: number and length.
     pub(crate) files: Vec<(u32, u64)>,
+    /// Files that the command wrote, if pods complete the archive. They are published last: an archive
+    /// without them is not complete for its readers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) own: Vec<(u32, u64)>,
+}
+
+impl SegmentRun {
+    /// All files that are stored, in the order in which they are published.
+    fn all(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.files.iter().chain(&self.own).copied()
+    }
+
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.all().map(|(number, _)| number).collect()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +73,10 @@ pub(crate) enum SegmentStoreError {
     Part(#[from] PartError),
     #[error("{0} is not in the bucket, although its shard reported that it is")]
     NotStaged(String),
+    #[error(
+        "the destination has another archive with the name {0}, of another workspace: use another prefix or volume for each workspace"
+    )]
+    Occupied(String),
 }
 
 impl SegmentStoreError {
@@ -73,6 +95,10 @@ pub(crate) struct SegmentStore {
 
 pub(crate) fn file_name(number: u32) -> String {
     format!("mirror_{number:06}.tar")
+}
+
+pub(crate) fn file_names(numbers: &[u32]) -> Vec<String> {
+    numbers.iter().map(|number| file_name(*number)).collect()
 }
 
 fn part_name(shard: usize) -> String {
@@ -106,12 +132,18 @@ impl SegmentStore {
         Ok((Self { store: arguments.open(&place)?, place }, digest))
     }
 
-    /// Stores a run. Returns the argument of pods.
+    /// Where the archives are that the run adds to.
+    pub(crate) fn archives(&self) -> Option<ArchiveLocation> {
+        self.place.parent()?.parent()
+    }
+
+    /// Stores a run, with the files that the command wrote. These are moved. Returns the argument of
+    /// pods.
     pub(crate) async fn store(
         &self,
         parts: &[ShardPart],
-        index: (&[u8], Digest),
-        files: &[(u32, u64)],
+        index: SegmentIndex<'_>,
+        own: &[OwnSegment],
     ) -> Result<String, SegmentStoreError> {
         let mut digests = Vec::new();
         for (shard, part) in parts.iter().enumerate() {
@@ -119,12 +151,36 @@ impl SegmentStore {
             digests.push(Digest::of(&text));
             self.store.put(&part_name(shard), text).await?;
         }
-        self.store.put(INDEX, index.0.to_vec()).await?;
-        let run = SegmentRun { index: index.1, parts: digests, files: files.to_vec() };
+        self.store.put(INDEX, index.text.to_vec()).await?;
+        for OwnSegment { number, path, .. } in own {
+            self.move_in(path, *number).await?;
+        }
+        let run = SegmentRun {
+            index: index.digest,
+            parts: digests,
+            files: index.files.to_vec(),
+            own: own.iter().map(|own| (own.number, own.length)).collect(),
+        };
         let text = serde_json::to_vec_pretty(&run).map_err(|error| malformed(RUN, &error))?;
         let digest = Digest::of(&text);
         self.store.put(RUN, text).await?;
         Ok(format!("{}@{digest}", self.place))
+    }
+
+    /// Stores a file, and removes it where it was: it is not an archive there.
+    async fn move_in(&self, path: &Path, number: u32) -> Result<(), SegmentStoreError> {
+        let unmoved = |source| StoreError::Write { path: path.to_owned(), source };
+        match &self.place {
+            // The same volume.
+            ArchiveLocation::Directory(to) => {
+                std::fs::rename(path, to.join(file_name(number))).map_err(unmoved)?;
+            }
+            ArchiveLocation::Bucket { .. } => {
+                self.upload(path, number).await?;
+                std::fs::remove_file(path).map_err(unmoved)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the list of a run.
@@ -171,7 +227,7 @@ impl SegmentStore {
     ) -> Result<Vec<u32>, SegmentStoreError> {
         let stored = self.store.list().await?;
         let is_stored = |number: &u32| {
-            let length = run.files.iter().find(|(known, _)| known == number).map(|(_, l)| *l);
+            let length = run.all().find(|(known, _)| known == number).map(|(_, length)| length);
             let has =
                 |file: &StoredFile| file.name == file_name(*number) && Some(file.size) == length;
             stored.iter().any(has)
@@ -205,22 +261,24 @@ impl SegmentStore {
         }
     }
 
+    /// Withdraws the failures of an earlier execution, so that a new one does not end because of them.
+    pub(crate) async fn withdraw_failures(&self, shards: u32) -> Result<(), SegmentStoreError> {
+        for shard in 0..shards {
+            if self.report(shard).await?.is_some_and(|report| !report.ending.is_done()) {
+                self.store.remove(&report_name(shard)).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the files of the run files of the archives, once all are there.
     pub(crate) async fn publish(
         &self,
         run: &SegmentRun,
+        index_length: u64,
         archives: &ArchiveStore,
     ) -> Result<(), SegmentStoreError> {
-        let there = archives.list().await?;
-        let is_there = |number: u32, length: u64| {
-            there.iter().any(|file| file.name == file_name(number) && file.size == length)
-        };
-        let numbers: Vec<u32> = run
-            .files
-            .iter()
-            .filter(|(number, length)| !is_there(*number, *length))
-            .map(|(number, _)| *number)
-            .collect();
+        let numbers = unpublished(run, index_length, archives).await?;
         if let Some(number) = self.missing(run, &numbers).await?.first() {
             return Err(SegmentStoreError::NotStaged(file_name(*number)));
         }
@@ -236,9 +294,34 @@ impl SegmentStore {
         for file in self.store.list().await? {
             self.store.remove(&file.name).await?;
         }
-        self.store.remove_directory();
+        self.store.remove_if_empty();
         Ok(())
     }
+}
+
+/// The files of a run that are not among the archives yet.
+///
+/// # Errors
+/// The place has another file of the same name, which must not be replaced.
+pub(crate) async fn unpublished(
+    run: &SegmentRun,
+    index_length: u64,
+    archives: &ArchiveStore,
+) -> Result<Vec<u32>, SegmentStoreError> {
+    let there = archives.list().await?;
+    let mut numbers = Vec::new();
+    for (number, length) in run.all() {
+        let name = file_name(number);
+        let Some(file) = there.iter().find(|file| file.name == name) else {
+            numbers.push(number);
+            continue;
+        };
+        let expected = first_block(number, &run.index, index_length);
+        if file.size != length || archives.start_of(&name, START).await? != expected {
+            return Err(SegmentStoreError::Occupied(name));
+        }
+    }
+    Ok(numbers)
 }
 
 fn malformed(name: &str, error: &dyn std::error::Error) -> SegmentStoreError {

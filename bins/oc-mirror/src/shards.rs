@@ -5,6 +5,7 @@
 //! ([`line::Line`]), and reads from its standard input whether it is to pause. It ends when its
 //! input is closed: shards do not outlive the run.
 
+mod archive_claim;
 pub(crate) mod arguments;
 mod line;
 pub(crate) mod pod;

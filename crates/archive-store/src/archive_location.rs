@@ -56,6 +56,18 @@ impl ArchiveLocation {
         }
     }
 
+    /// The place above this one.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        match self {
+            Self::Bucket { bucket, prefix } => {
+                let prefix = prefix.as_deref()?.rsplit_once('/').map(|(above, _)| above.to_owned());
+                Some(Self::Bucket { bucket: bucket.clone(), prefix })
+            }
+            Self::Directory(path) => path.parent().map(|path| Self::Directory(path.to_owned())),
+        }
+    }
+
     /// What keys start with.
     pub(crate) fn prefix(&self) -> Option<&str> {
         match self {
@@ -88,6 +100,12 @@ mod tests {
         assert_eq!(place("s3://b/x").unwrap().join("y").to_string(), "s3://b/x/y");
         assert_eq!(place("s3://b").unwrap().join("y").to_string(), "s3://b/y");
         assert_eq!(place("file:///a/b").unwrap().join("y").to_string(), "file:///a/b/y");
+        for (text, above) in
+            [("s3://b/x/y", "s3://b/x"), ("s3://b/x", "s3://b"), ("file:///a/b", "file:///a")]
+        {
+            assert_eq!(place(text).unwrap().parent(), Some(place(above).unwrap()), "{text}");
+        }
+        assert_eq!(place("s3://b").unwrap().parent(), None);
         for text in ["s3://", "s3:///x", "b/x", "s3://B", "s3://b/../x", "s3://b/x//y", "file://b"]
         {
             assert!(place(text).is_err(), "{text}");

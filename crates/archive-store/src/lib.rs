@@ -289,12 +289,11 @@ impl ArchiveStore {
         }
     }
 
-    /// Removes a directory that has no files any more. A bucket has none.
-    pub fn remove_directory(&self) {
+    /// Removes the directory of this place, if it has no files any more. A bucket has none.
+    pub fn remove_if_empty(&self) {
         if let ArchiveLocation::Directory(path) = &self.place {
             // Another run may use it.
             let _ = std::fs::remove_dir(path);
-            let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 

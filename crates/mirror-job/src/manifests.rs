@@ -41,12 +41,14 @@ const KEEP_SECONDS: u32 = 7 * 24 * 60 * 60;
 #[derive(Debug, Clone)]
 pub struct Run {
     pub name: RunName,
-    /// Where the plan is: `docker://REGISTRY/REPOSITORY@DIGEST` or `s3://BUCKET/PREFIX@DIGEST`.
+    /// Where the plan is: `docker://REGISTRY/REPOSITORY@DIGEST`, `s3://BUCKET/PREFIX@DIGEST` or
+    /// `file://DIR@DIGEST`.
     pub plan: String,
     /// `REGISTRY[/NAMESPACE]` or `s3://BUCKET[/PREFIX]`
     pub target: String,
     pub shards: NonZeroU32,
-    /// Whether a second Job publishes. The archive of a run to disk is published by the command.
+    /// Whether a second Job publishes. The archive of a run to disk is published by a command that
+    /// follows its pods.
     pub has_publish_job: bool,
 }
 
@@ -300,7 +302,8 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
         None => {}
     }
     arguments.extend(pods.arguments.iter().cloned());
-    if phase == Phase::Publish {
+    // An archive is completed in the place of its plan.
+    if phase == Phase::Publish && run.plan.starts_with("docker://") {
         arguments.push(format!("docker://{}", run.target));
     }
     let mut requests = Map::new();
@@ -463,6 +466,24 @@ mod tests {
         let written = pod(PodArchives::WritableClaim("archives".into()));
         assert!(!words(&written).contains("--from"), "{written}");
         assert!(!written.to_string().contains("\"claimName\":\"archives\",\"readOnly\""));
+    }
+
+    #[test]
+    fn an_archive_is_completed_in_the_place_of_its_plan() {
+        let plan = "s3://b/x/oc-mirror-runs/oc-mirror-0123456789ab@sha256:00".to_owned();
+        let run = Run { plan, target: "s3://b/x".into(), ..run() };
+        let (url, secret, role, ca_config_map) = (None, Some("bucket".into()), None, None);
+        let archives = PodArchives::Store { url, secret, role, ca_config_map };
+        let pods = PodSettings { archives: Some(archives), ..pods() };
+        let [_, blobs, publish] = manifests(&run, &pods).try_into().unwrap();
+        let words = |job: &Manifest| {
+            let pod = &job.object["spec"]["template"]["spec"];
+            let words = pod["containers"][0]["args"].as_array().unwrap().clone();
+            words.iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let mut expected = words(&blobs);
+        expected.insert(3, "--publish".into());
+        assert_eq!(words(&publish), expected);
     }
 
     #[test]

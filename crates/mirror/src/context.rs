@@ -101,6 +101,9 @@ impl Context {
             DryRun::No => {
                 let lock = lock(&settings, &workspace, &*observer, &cancel);
                 let lock = lock.map_err(|e| fail(&e))?;
+                if let Some(claim) = &settings.claim {
+                    claim.begin().map_err(|message| Failure::new(Exit::GENERIC, message))?;
+                }
                 let name = settings.configuration.path.display().to_string();
                 let target = settings.workflow.target().map(ToString::to_string);
                 let start = RunStart {
@@ -353,6 +356,9 @@ impl Context {
             };
         }
         report.settle(self.settings.dry_run);
+        if results.is_handed_over && report.ending == Ending::Complete {
+            report.ending = Ending::Planned;
+        }
         report.broken_bundles = results.needs.blame(&mut report.images);
         self.record_unreached(&report);
         report.run = self.run().map(Run::number);

@@ -58,8 +58,8 @@ pub use settings::{
     Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use shards::{
-    CLAIM_RENEWAL, Claim, Claimant, Files, RunStore, RunStoreError, SegmentIndex, SegmentRunner,
-    ShardEnding, ShardReport, ShardRunner, ShardSettings, ShardWatch, StoredPart, UnfinishedNeed,
-    transfer_shard,
+    CLAIM_RENEWAL, Claim, Claimant, Claimed, Completion, Files, OwnSegment, RunClaim, RunStore,
+    RunStoreError, SegmentIndex, SegmentRunner, ShardEnding, ShardReport, ShardRunner,
+    ShardSettings, ShardWatch, StoredPart, UnfinishedNeed, transfer_shard,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

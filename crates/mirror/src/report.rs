@@ -25,7 +25,7 @@ pub enum Ending {
     Paused,
     /// Nothing was changed: the run could not start, or there was nothing to do it with.
     Failed,
-    /// A dry run.
+    /// A dry run, or one that others execute.
     Planned,
 }
 
@@ -33,9 +33,10 @@ impl Ending {
     /// As run records have it.
     pub(crate) fn recorded(self) -> RunStatus {
         match self {
-            Self::Complete | Self::Planned => RunStatus::Complete,
+            Self::Complete => RunStatus::Complete,
             Self::Partial => RunStatus::Partial,
-            Self::Interrupted => RunStatus::Interrupted,
+            // A dry run has no record. What others execute is not complete yet.
+            Self::Interrupted | Self::Planned => RunStatus::Interrupted,
             Self::Paused => RunStatus::Paused,
             Self::Failed => RunStatus::Failed,
         }

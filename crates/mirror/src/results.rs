@@ -98,6 +98,8 @@ pub(crate) struct Results {
     pub(crate) requests: Requests,
     pub(crate) moved: Moved,
     pub(crate) is_interrupted: bool,
+    /// Shards complete what the run planned.
+    pub(crate) is_handed_over: bool,
 }
 
 impl Results {

@@ -14,7 +14,7 @@ use workspace::distribution::{Cache, CacheError};
 
 use crate::error_chain::chain;
 use crate::report::Failure;
-use crate::shards::{SegmentRunner, ShardRunner};
+use crate::shards::{RunClaim, SegmentRunner, ShardRunner};
 
 use crate::plan::stored_plan::StoredPlan;
 
@@ -264,6 +264,8 @@ pub struct Settings {
     pub shards: Option<Arc<dyn ShardRunner>>,
     /// Shards write the archive of a run to disk, without this workspace.
     pub segments: Option<Arc<dyn SegmentRunner>>,
+    /// Claims the target once the workspace is locked.
+    pub claim: Option<Arc<dyn RunClaim>>,
     pub archiving: Archiving,
     /// Mirror to disk converts this workspace of oc-mirror v2 instead of sending requests to
     /// registries.

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::progress::Observer;
 use crate::reason::Reason;
 
-pub use claim::{CLAIM_RENEWAL, Claim, Claimant};
+pub use claim::{CLAIM_RENEWAL, Claim, Claimant, Claimed, RunClaim};
 pub(crate) use delegate::{Delegation, delegate, delegate_push};
 pub use run_store::{Files, RunStore, RunStoreError};
 pub(crate) use segments::{Segments, write_in_shards};
@@ -64,22 +64,54 @@ pub trait SegmentRunner: fmt::Debug + Send + Sync {
     /// The largest size of a file, in bytes.
     fn limit(&self) -> u64;
 
-    /// Runs one shard for each part until all files of all parts are in their place.
+    /// Who completes the archive.
+    fn completion(&self) -> Completion;
+
+    /// Whether all these files of an archive are in their place: shards completed it.
+    fn is_complete<'a>(
+        &'a self,
+        index: SegmentIndex<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<bool, String>> + Send + 'a>>;
+
+    /// Runs one shard for each part. If the archive is completed here, ends when all files of all
+    /// parts are in their place, and returns the reports of shards. Otherwise hands the archive over,
+    /// with the files of the run itself, and returns none.
     fn run<'a>(
         &'a self,
         parts: &'a [ShardPart],
         index: SegmentIndex<'a>,
+        own: &'a [OwnSegment],
         watch: ShardWatch,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<ShardReport>, String>> + Send + 'a>>;
+}
+
+/// Who completes an archive that shards write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// The run, which waits for its shards.
+    ByRun,
+    /// The last shard. The next run in the workspace records the archive.
+    ByShards,
 }
 
 /// The index of an archive that shards write.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentIndex<'a> {
-    pub text: &'a [u8],
+    /// The length of its text.
+    pub length: u64,
     pub digest: Digest,
-    /// The files that shards write, with their lengths.
+    /// Its text; empty where it is not needed.
+    pub text: &'a [u8],
+    /// Files of the archive, with their lengths.
     pub files: &'a [(u32, u64)],
+}
+
+/// A file of an archive that the run wrote itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnSegment {
+    pub number: u32,
+    pub length: u64,
+    pub path: PathBuf,
 }
 
 /// The part of a shard in a file.
@@ -113,8 +145,20 @@ pub enum ShardEnding {
     /// Some blobs are not at the target.
     Incomplete,
     Interrupted,
+    /// Its last pod was started. If that one is killed, no other one reports for it.
+    LastAttempt,
     /// It could not do its part, and no later attempt can.
     Failed,
+}
+
+impl ShardEnding {
+    /// Whether the shard did what it could, so that the run can be published.
+    pub fn is_done(self) -> bool {
+        match self {
+            Self::Complete | Self::Incomplete => true,
+            Self::Interrupted | Self::LastAttempt | Self::Failed => false,
+        }
+    }
 }
 
 /// What a shard did.

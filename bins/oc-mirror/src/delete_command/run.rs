@@ -116,6 +116,7 @@ impl<'a> Runner<'a> {
             through_workspace: false,
             shards: None,
             segments: None,
+            claim: None,
             helm_program: None,
             arguments: self.line.clone(),
             version: crate::version::NUMBER.to_owned(),

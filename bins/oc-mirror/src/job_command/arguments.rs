@@ -232,11 +232,15 @@ impl JobArguments {
                 )));
             }
         }
-        if (writes_store || writes_claim) && (self.out.is_some() || !self.follow) {
-            let scheme = if writes_store { "s3://" } else { "file://" };
-            problems.push(Problem::new(format!(
-                "a destination of {scheme} needs --submit --follow, without --out: the command completes the archive once all pods have written their files",
-            )));
+        if (writes_store || writes_claim) && self.follow && self.out.is_some() {
+            problems.push(Problem::new(
+                "--out cannot be used with --follow for an archive: a command that follows completes the archive by itself, and a pod completes it otherwise",
+            ));
+        }
+        if (writes_store || writes_claim) && !self.follow && self.mirror.sign_archive.is_some() {
+            problems.push(Problem::new(
+                "--sign-archive needs --submit --follow: pods do not have the key",
+            ));
         }
         let (source, destination) = (&self.mirror.source, &self.mirror.destination);
         for (flag, given) in [
@@ -293,6 +297,12 @@ impl JobArguments {
         let budgets = budgets.into_iter().filter_map(|side| self.mirror.pace.requests(side));
         let budgets = budgets.filter_map(|budget| NonZeroU32::try_from(budget).ok());
         budgets.fold(shards, NonZeroU32::min)
+    }
+
+    /// Whether pods use an object store whose endpoint no flag names.
+    pub(super) fn lacks_endpoint(&self) -> bool {
+        matches!(self.archives(), Some(PodArchives::Store { .. }))
+            && !self.mirror.store.has_endpoint()
     }
 
     /// Where pods read archives.

@@ -19,13 +19,22 @@ use crate::shards::pod::{EXIT_CODE, REPORT_JSON, REPORT_TEXT, RESOURCES};
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Another run that mirrors to the same target and has not ended.
-pub(super) async fn other_run(
+/// What is known of the Jobs of a namespace.
+#[derive(Debug, Default)]
+pub(super) struct KnownRuns {
+    /// Another run that mirrors to the same target and has not ended.
+    pub(super) other: Option<String>,
+    /// Whether the run has Jobs, which may have ended.
+    pub(super) has_this: bool,
+}
+
+/// Reads which runs a namespace has.
+pub(super) async fn known_runs(
     cluster: &Connection,
     namespace: &str,
     run: &Run,
-) -> anyhow::Result<Option<String>> {
-    let mut other = None;
+) -> anyhow::Result<KnownRuns> {
+    let mut known = KnownRuns::default();
     let selector = "app.kubernetes.io/name=oc-mirror";
     let path = jobs(namespace);
     let listing = Listing {
@@ -38,16 +47,17 @@ pub(super) async fn other_run(
         .list(listing, |job| {
             let metadata = &job["metadata"];
             let name = metadata["labels"][RUN_LABEL].as_str().unwrap_or_default();
-            if metadata["annotations"][TARGET_ANNOTATION] == run.target.as_str()
-                && name != run.name.as_str()
+            if name == run.name.as_str() {
+                known.has_this = true;
+            } else if metadata["annotations"][TARGET_ANNOTATION] == run.target.as_str()
                 && JobProgress::of(&job).ended.is_none()
             {
-                other = Some(name.to_owned());
+                known.other = Some(name.to_owned());
             }
         })
         .await
         .with_context(|| format!("listing Jobs in the namespace {namespace}"))?;
-    Ok(other)
+    Ok(known)
 }
 
 /// The pods of a Job.

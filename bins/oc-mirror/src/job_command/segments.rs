@@ -1,24 +1,29 @@
 //! `oc-mirror job … s3://BUCKET`, or `file://DIR` with a volume: pods write the archive, each the
-//! files with the content it owns.
-//! The command plans, waits, writes the file with manifests and documents, and stores it last: an
-//! archive without it is not complete for its readers.
+//! files with the content it owns. An archive is not complete for its readers before all files are
+//! there.
+//!
+//! With `--follow`, the command plans, waits, writes the file with manifests and documents, and stores
+//! it last. Without, it writes this file first, and a last pod makes all files an archive; the next
+//! command in the workspace records it.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use archive_store::ArchiveLocation;
 use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
-use mirror::{Ending, SegmentIndex, SegmentRunner, Settings, ShardReport, ShardWatch};
+use mirror::{
+    Completion, Ending, OwnSegment, SegmentIndex, SegmentRunner, Settings, ShardReport, ShardWatch,
+};
 use mirror_job::{ARCHIVES, JobProgress, Manifest, PodSettings, Run, RunName, manifests};
 use mirror_plan::ShardPart;
 
-use super::follow::other_run;
+use super::follow::known_runs;
 use super::shard_watch::{Watch, WatchSettings, states};
 use super::{JobArguments, USAGE, collection, jobs};
 use crate::arguments::ReportFormat;
@@ -26,11 +31,13 @@ use crate::console::Console;
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
+use crate::problem::chain;
 use crate::progress::Display;
 use crate::report_text::{self, ReportContext};
 use crate::request::ProcessEnvironment;
-use crate::segment_store::{SegmentRun, SegmentStore};
+use crate::segment_store::{SegmentRun, SegmentStore, SegmentStoreError, unpublished};
 use crate::shards::process::program;
+use crate::shards::target_claim::TargetClaim;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long a Job may take to go after it was deleted.
@@ -41,6 +48,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 /// Runs pods that write an archive.
 struct PodSegments {
     archives: ArchiveLocation,
+    claim: TargetClaim,
     store: StoreArguments,
     pods: PodSettings,
     shards: NonZeroU32,
@@ -49,6 +57,12 @@ struct PodSegments {
     kubeconfigs: Vec<PathBuf>,
     context: Option<String>,
     watch: WatchSettings,
+    /// Where manifests are written.
+    out: Option<PathBuf>,
+    submits: bool,
+    completion: Completion,
+    /// The run that was handed over.
+    handed_over: Mutex<Option<RunName>>,
 }
 
 // A kubeconfig may have secrets in its name.
@@ -71,7 +85,18 @@ pub(super) fn start(
         return Ok(USAGE);
     }
     settings.shards = None;
-    settings.segments = Some(Arc::new(PodSegments {
+    let store = &arguments.mirror.store;
+    let claim = TargetClaim::of_archives(&archives, store, settings.workflow.directory());
+    settings.claim = Some(Arc::new(claim.clone()));
+    let segments = Arc::new(PodSegments {
+        out: arguments.out.clone(),
+        submits: arguments.submit,
+        completion: match arguments.follow {
+            true => Completion::ByRun,
+            false => Completion::ByShards,
+        },
+        handed_over: Mutex::default(),
+        claim: claim.clone(),
         archives: archives.clone(),
         store: arguments.mirror.store.clone(),
         shards: arguments.mirror.shards.shards.unwrap_or(NonZeroU32::MIN),
@@ -85,14 +110,15 @@ pub(super) fn start(
             // The run itself writes the metrics.
             metrics: None,
         },
-    }));
+    });
+    settings.segments = Some(Arc::clone(&segments) as Arc<dyn SegmentRunner>);
     let directory = settings.workflow.directory().to_owned();
     let config = settings.configuration.path.clone();
     let view = View {
         display: Display::choose(arguments.mirror.quiet, io::stderr().is_terminal()),
         console: console.clone(),
         metrics: arguments.mirror.metrics_file.clone(),
-        claim: None,
+        claim: Some(claim.clone()),
     };
     let report = match mirror_command::execute(settings, pace, view) {
         Ok(report) => report,
@@ -104,10 +130,16 @@ pub(super) fn start(
         && report.archive.is_some()
         // What this command wrote is in its place already where that is a directory.
         && matches!(archives, ArchiveLocation::Bucket { .. })
-        && let Err(problem) = arguments.mirror.store.store(&archives, &directory)
+        && let Err(problem) = store.store(&archives, &directory, Some(&claim))
     {
         tracing::error!("{problem}");
         code |= USAGE;
+    }
+    claim.end();
+    let name = segments.handed_over.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(name) = name {
+        command_line::write_result(format!("{name}\n").as_bytes())?;
+        return Ok(code);
     }
     let stored_in = (code == 0).then(|| archives.to_string());
     let chunk_sizes = &Default::default();
@@ -133,15 +165,38 @@ impl SegmentRunner for PodSegments {
         LARGEST_FILE
     }
 
+    fn completion(&self) -> Completion {
+        self.completion
+    }
+
+    fn is_complete<'a>(
+        &'a self,
+        index: SegmentIndex<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<bool, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let left = async {
+                let archives = self.store.open(&self.archives)?;
+                unpublished(&segment_run(&index), index.length, &archives).await
+            };
+            match left.await {
+                Ok(left) => Ok(left.is_empty()),
+                // Its numbers are not used again.
+                Err(SegmentStoreError::Occupied(_)) => Ok(false),
+                Err(error) => Err(chain(&error)),
+            }
+        })
+    }
+
     fn run<'a>(
         &'a self,
         parts: &'a [ShardPart],
         index: SegmentIndex<'a>,
+        own: &'a [OwnSegment],
         watch: ShardWatch,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<ShardReport>, String>> + Send + 'a>> {
         Box::pin(async move {
             let done = tokio::select! {
-                done = self.execute(parts, index) => done,
+                done = self.execute(parts, index, own) => done,
                 () = watch.cancel.cancelled() => Err(anyhow::anyhow!("interrupted; the pods continue")),
             };
             done.map_err(|error| format!("{error:#}"))
@@ -154,10 +209,15 @@ impl PodSegments {
         &self,
         parts: &[ShardPart],
         index: SegmentIndex<'_>,
+        own: &[OwnSegment],
     ) -> anyhow::Result<Vec<ShardReport>> {
         let name = RunName::of(&index.digest);
         let store = SegmentStore::of_run(&self.archives, name.as_str(), &self.store)?;
-        let plan = store.store(parts, (index.text, index.digest), index.files).await?;
+        let archives = self.store.open(&self.archives)?;
+        let stored = segment_run(&index);
+        // Before pods spend time on files that have no place.
+        unpublished(&stored, index.length, &archives).await?;
+        let plan = store.store(parts, index, own).await?;
         let plan = match &self.archives {
             ArchiveLocation::Bucket { .. } => plan,
             // Pods have the directory elsewhere.
@@ -166,44 +226,105 @@ impl PodSegments {
                 format!("file://{ARCHIVES}{rest}")
             }
         };
-        let (shards, has_publish_job) = (u32::try_from(parts.len())?, false);
+        let shards = u32::try_from(parts.len())?;
         let shards = NonZeroU32::new(shards).context("there is nothing to write")?;
         let target = self.archives.to_string();
+        let has_publish_job = self.completion == Completion::ByShards;
         let run = Run { name, plan, target, shards, has_publish_job };
+        if let Some(out) = &self.out {
+            if !self.submits {
+                store.withdraw_failures(shards.get()).await?;
+            }
+            super::write(out, &manifests(&run, &self.pods))?;
+            tracing::info!(
+                "manifests written to {}; create them with `oc apply -f {0}`",
+                out.display()
+            );
+        }
+        if self.completion == Completion::ByShards {
+            // The pod that completes the archive claims its place.
+            self.claim.end_here().await;
+        }
+        if self.submits {
+            let (cluster, namespace) = self.submit(&store, &run).await?;
+            tracing::info!("run {} started in the namespace {namespace}", run.name);
+            if self.completion == Completion::ByRun {
+                return self
+                    .conclude((&cluster, &namespace), &run, &store, &stored, index.length)
+                    .await;
+            }
+        }
+        let name = run.name;
+        *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        Ok(Vec::new())
+    }
+
+    /// Creates the Jobs, unless another run writes to the same place.
+    async fn submit(
+        &self,
+        store: &SegmentStore,
+        run: &Run,
+    ) -> anyhow::Result<(Connection, String)> {
         let paths =
             KubeconfigPaths { named: self.kubeconfig.as_deref(), default: &self.kubeconfigs };
         let cluster = Connection::connect(paths, self.context.as_deref()).await?;
         let namespace = self.namespace.clone().unwrap_or_else(|| cluster.namespace().to_owned());
-        if let Some(other) = other_run(&cluster, &namespace, &run).await? {
+        if let Some(other) = known_runs(&cluster, &namespace, run).await?.other {
             bail!(
                 "the run {other} writes to {} already: wait for its end, or end it with `oc-mirror job cancel {other} -n {namespace}`",
                 run.target
             );
         }
-        self.create(&cluster, &namespace, &run).await?;
-        tracing::info!("run {} started in the namespace {namespace}", run.name);
-        let mut watch = Watch::new(run.name.clone(), &namespace, self.watch.clone());
-        follow(&cluster, &namespace, &run, &mut watch).await?;
+        self.create(&cluster, &namespace, store, run).await?;
+        Ok((cluster, namespace))
+    }
+
+    /// Waits for the pods, and makes their files archives.
+    async fn conclude(
+        &self,
+        (cluster, namespace): (&Connection, &str),
+        run: &Run,
+        store: &SegmentStore,
+        stored: &SegmentRun,
+        index_length: u64,
+    ) -> anyhow::Result<Vec<ShardReport>> {
+        let mut watch = Watch::new(run.name.clone(), namespace, self.watch.clone());
+        follow(cluster, namespace, run, &mut watch).await?;
         let mut reports = Vec::new();
-        for shard in 0..shards.get() {
-            let report = store.report(shard).await?;
+        for shard in 0..run.shards.get() {
+            let report = store.report(shard).await?.filter(|report| report.ending.is_done());
             reports.push(report.with_context(|| format!("shard {shard} left no report"))?);
         }
-        let stored =
-            SegmentRun { index: index.digest, parts: Vec::new(), files: index.files.to_vec() };
-        store.publish(&stored, &self.store.open(&self.archives)?).await?;
+        self.claim.check().await?;
+        store.publish(stored, index_length, &self.store.open(&self.archives)?).await?;
         if let Err(error) = store.remove().await {
             tracing::warn!("removing what the run {} left: {error}", run.name);
         }
         Ok(reports)
     }
 
-    /// Creates the Job, or takes over the one that an earlier command left.
-    async fn create(&self, cluster: &Connection, namespace: &str, run: &Run) -> anyhow::Result<()> {
+    /// Creates the Jobs, or takes over those that an earlier command left.
+    async fn create(
+        &self,
+        cluster: &Connection,
+        namespace: &str,
+        store: &SegmentStore,
+        run: &Run,
+    ) -> anyhow::Result<()> {
         let job = run.name.blobs_job();
         let known = cluster.get(&jobs(namespace), &job).await?;
-        if known.is_some_and(|known| JobProgress::of(&known).has_failed()) {
-            cluster.delete(&jobs(namespace), &job).await?;
+        let is_new = match known {
+            Some(known) if JobProgress::of(&known).has_failed() => {
+                // The second first: it must not end because of the first.
+                cluster.delete(&jobs(namespace), &run.name.publish_job()).await?;
+                cluster.delete(&jobs(namespace), &job).await?;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        };
+        if is_new {
+            store.withdraw_failures(run.shards.get()).await?;
         }
         for Manifest { object, .. } in manifests(run, &self.pods) {
             let deadline = tokio::time::Instant::now() + REMOVAL;
@@ -212,7 +333,8 @@ impl PodSegments {
                     Ok(_) => break,
                     Err(ObjectError::Exists { .. }) if object["kind"] == "ServiceAccount" => break,
                     Err(error @ ObjectError::Exists { .. }) => {
-                        let known = cluster.get(&jobs(namespace), &job).await?;
+                        let name = object["metadata"]["name"].as_str().unwrap_or(&job);
+                        let known = cluster.get(&jobs(namespace), name).await?;
                         let is_going = known
                             .as_ref()
                             .is_none_or(|known| !known["metadata"]["deletionTimestamp"].is_null());
@@ -233,6 +355,12 @@ impl PodSegments {
         }
         Ok(())
     }
+}
+
+/// The files that shards write.
+fn segment_run(index: &SegmentIndex<'_>) -> SegmentRun {
+    let files = index.files.to_vec();
+    SegmentRun { index: index.digest, parts: Vec::new(), files, own: Vec::new() }
 }
 
 /// Waits for the end of the Job.

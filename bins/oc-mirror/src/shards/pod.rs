@@ -25,13 +25,12 @@ use workspace::Workspace;
 
 use super::process::program;
 use super::segment_pod;
-use super::target_claim::TargetClaim;
+use super::target_claim::{ClaimError, TargetClaim};
 use crate::arguments::MirrorArguments;
 use crate::carried_archives::{CarriedArchives, CarriedError};
 use crate::console::Console;
 use crate::interrupt::{self, Ended};
 use crate::mirror_command::{self, View};
-use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::problem::{Problem, chain};
@@ -41,7 +40,7 @@ use crate::request::{self, ProcessEnvironment};
 use crate::route;
 
 /// The time between two checks whether shards have ended.
-const INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 /// The time between two lines about the progress of a shard. `job status` reads them.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Where the plan is written in the workspace of a pod.
@@ -86,6 +85,10 @@ impl Failure {
         Self { message: chain(error), may_pass: error.may_pass() }
     }
 
+    pub(super) fn of_claim(error: &ClaimError) -> Self {
+        Self { message: chain(error), may_pass: error.may_pass() }
+    }
+
     fn of_archives(error: &CarriedError) -> Self {
         Self { message: chain(error), may_pass: error.may_pass() }
     }
@@ -108,7 +111,8 @@ pub(crate) fn run(
         let is_archive =
             ["s3://", "file://"].iter().any(|scheme| arguments.run.starts_with(scheme));
         let code = match (is_archive, arguments.publish) {
-            (true, _) => runtime.block_on(segment_pod::write(arguments, process)),
+            (true, false) => runtime.block_on(segment_pod::write(arguments, process)),
+            (true, true) => runtime.block_on(segment_pod::publish(arguments, process)),
             (false, false) => prepare(arguments, process)
                 .and_then(|pod| runtime.block_on(transfer(&pod, arguments, process))),
             (false, true) => prepare(arguments, process)
@@ -142,7 +146,7 @@ pub(super) struct Links {
     destination: registry::Settings,
     pace: Pace,
     /// Whether an earlier pod worked on the same part.
-    is_repeated: bool,
+    pub(super) is_repeated: bool,
 }
 
 impl Links {
@@ -193,28 +197,53 @@ fn prepare(arguments: &PodArguments, process: &ProcessEnvironment) -> Result<Pod
     Ok(Pod { run, archives, store, links })
 }
 
-/// Transfers the blobs of one shard. The pod that publishes reads of a failure that lasts: it has no
-/// access to the cluster, and would wait for this shard forever.
+/// Transfers the blobs of one shard. The pod that publishes has no access to the cluster, and would
+/// wait for this shard forever: it reads of a failure that lasts, and that no other pod of this shard
+/// follows.
 async fn transfer(
     pod: &Pod,
     arguments: &PodArguments,
     process: &ProcessEnvironment,
 ) -> Result<u8, Failure> {
     let index = shard_index(arguments, process)?;
-    let ended = transfer_part(pod, arguments, index).await;
+    if process.is_last_pod {
+        // This pod may be killed at any moment.
+        note_unless_done(pod, index, ShardEnding::LastAttempt, None).await;
+    }
+    let ended = transfer_part(pod, arguments, index, pod.links.is_repeated).await;
     if let Err(failure) = &ended
         && (!failure.may_pass || process.is_last_pod)
-        && let Ok(plan) = pod.store.plan_digest(&pod.run).await
     {
-        let mut report = ShardReport::without_transfers(plan, index, ShardEnding::Failed);
-        report.failure = Some(failure.message.clone());
-        let stored = pod.store.store_shard_report(RunName::of(&plan).as_str(), &report).await;
-        let _ = stored.inspect_err(|error| tracing::warn!("{}", chain(error)));
+        note_unless_done(pod, index, ShardEnding::Failed, Some(&failure.message)).await;
     }
     ended
 }
 
-async fn transfer_part(pod: &Pod, arguments: &PodArguments, index: u32) -> Result<u8, Failure> {
+/// Stores how a shard is, unless another copy of it has done the part. What cannot be stored is
+/// logged: the pod has another error to report.
+async fn note_unless_done(pod: &Pod, index: u32, ending: ShardEnding, failure: Option<&str>) {
+    let note = async {
+        let plan = pod.store.plan_digest(&pod.run).await?;
+        let (name, shards) = (RunName::of(&plan), pod.store.shards(&pod.run).await?);
+        let run = (name.as_str(), shards);
+        let known = pod.store.shard_report(run, index).await?;
+        if known.is_some_and(|known| known.run == plan && known.ending.is_done()) {
+            return Ok(());
+        }
+        let mut report = ShardReport::without_transfers(plan, index, ending);
+        report.failure = failure.map(str::to_owned);
+        pod.store.store_shard_report(run, &report).await
+    };
+    let noted: Result<(), mirror::RunStoreError> = note.await;
+    let _ = noted.inspect_err(|error| tracing::warn!("{}", chain(error)));
+}
+
+async fn transfer_part(
+    pod: &Pod,
+    arguments: &PodArguments,
+    index: u32,
+    is_repeated: bool,
+) -> Result<u8, Failure> {
     let part = pod.store.part(&pod.run, index).await.map_err(|e| Failure::of_store(&e))?;
     let expected = RunIdentity { plan: part.run.plan, program: program() };
     part.check(&expected, index).map_err(|error| Failure::permanent(chain(&error)))?;
@@ -228,7 +257,8 @@ async fn transfer_part(pod: &Pod, arguments: &PodArguments, index: u32) -> Resul
         let provided = archives.provide_part(&arguments.mirror.store, &part, &pod.links.directory);
         provided.await.map_err(|error| Failure::of_archives(&error))?;
     }
-    let Moved::Report(report) = move_blobs(&pod.links, arguments, &part).await? else {
+    let moved = move_blobs(&pod.links, arguments, &part, is_repeated).await?;
+    let Moved::Report(report) = moved else {
         return Ok(interrupt::EXIT_CODE);
     };
     match report.ending {
@@ -239,9 +269,12 @@ async fn transfer_part(pod: &Pod, arguments: &PodArguments, index: u32) -> Resul
             return Err(Failure { message, may_pass: true });
         }
         // What the source does not have fails the images that need it, when they are published.
-        ShardEnding::Incomplete | ShardEnding::Complete | ShardEnding::Failed => {}
+        ShardEnding::Incomplete
+        | ShardEnding::Complete
+        | ShardEnding::LastAttempt
+        | ShardEnding::Failed => {}
     }
-    let stored = pod.store.store_shard_report(name.as_str(), &report).await;
+    let stored = pod.store.store_shard_report((name.as_str(), part.shards), &report).await;
     stored.map_err(|error| Failure::of_store(&error))?;
     Ok(exit::DONE)
 }
@@ -266,6 +299,7 @@ pub(super) async fn move_blobs(
     links: &Links,
     arguments: &PodArguments,
     part: &ShardPart,
+    is_repeated: bool,
 ) -> Result<Moved, Failure> {
     let index = part.shard;
     let settings = ShardSettings {
@@ -276,7 +310,7 @@ pub(super) async fn move_blobs(
         parallel_layers: request::at_least_one(arguments.mirror.parallel_layers.into()),
         transfer_timeout: arguments.mirror.image_timeout.filter(|limit| !limit.is_zero()),
         cache: None,
-        is_repeated: links.is_repeated,
+        is_repeated,
     };
     let counting = Arc::new(Counting::default());
     let work = |cancel: CancellationToken| {
@@ -365,7 +399,7 @@ async fn claim(pod: &Pod) -> Result<TargetClaim, Failure> {
     let failed = |error: mirror::RunStoreError| Failure::of_store(&error);
     let plan = pod.store.plan_digest(&pod.run).await.map_err(failed)?;
     let claim = TargetClaim::of_pod(&pod.run, &pod.links.destination, &RunName::of(&plan));
-    claim.take().await.map_err(failed)?;
+    claim.take().await.map_err(|error| Failure::of_claim(&error))?;
     Ok(claim)
 }
 
@@ -401,7 +435,7 @@ fn publish_claimed(
     let prepared = runtime.block_on(async {
         interrupt::until_ended(|cancel| async move {
             tokio::select! {
-                prepared = gather(pod, &arguments.mirror.store) => Some(prepared),
+                prepared = gather(pod, arguments) => Some(prepared),
                 () = cancel.cancelled() => None,
                 () = claim.keep() => unreachable!("a claim is kept until the run ends"),
             }
@@ -414,7 +448,7 @@ fn publish_claimed(
         Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
     };
     // Another run may have taken the target over while no pod of this one was running.
-    runtime.block_on(claim.take()).map_err(|error| Failure::of_store(&error))?;
+    runtime.block_on(claim.take()).map_err(|error| Failure::of_claim(&error))?;
     let name = RunName::of(&Digest::of(plan.as_bytes()));
     let path = pod.links.directory.join(PLAN_FILE);
     fs::create_dir_all(&pod.links.directory)
@@ -467,41 +501,85 @@ fn publish_claimed(
     })
 }
 
-/// Waits until all shards have reported; then reads the plan.
-async fn gather(pod: &Pod, store: &StoreArguments) -> Result<(String, Vec<ShardReport>), Failure> {
+/// Waits until all shards have done their parts; then reads the plan. A part whose last pod was
+/// started is done here, once all others are done: that pod may have been killed, and copies of a
+/// shard do not disturb each other.
+async fn gather(
+    pod: &Pod,
+    arguments: &PodArguments,
+) -> Result<(String, Vec<ShardReport>), Failure> {
     let failed = |error: mirror::RunStoreError| Failure::of_store(&error);
     let plan = pod.store.plan(&pod.run, &pod.links.directory).await.map_err(failed)?;
-    let name = RunName::of(&Digest::of(plan.as_bytes()));
+    let digest = Digest::of(plan.as_bytes());
+    let name = RunName::of(&digest);
     let shards = pod.store.shards(&pod.run).await.map_err(failed)?;
+    let run = (name.as_str(), shards);
     let mut reports: Vec<Option<ShardReport>> = vec![None; shards as usize];
     let mut logged = usize::MAX;
     loop {
         for (shard, report) in (0..).zip(&mut reports) {
-            if report.is_none() {
-                let known = pod.store.shard_report(name.as_str(), shard).await.map_err(failed)?;
-                *report = known.filter(|known| known.ending != ShardEnding::Interrupted);
+            if !report.as_ref().is_some_and(|report| report.ending.is_done()) {
+                let known = pod.store.shard_report(run, shard).await.map_err(failed)?;
+                *report = known.filter(|known| {
+                    known.run == digest && known.ending != ShardEnding::Interrupted
+                });
             }
         }
-        let failed_shard =
-            reports.iter().flatten().find(|report| report.ending == ShardEnding::Failed);
-        if let Some(report) = failed_shard {
-            let (shard, reason) = (report.shard, report.failure.as_deref().unwrap_or_default());
-            let message = format!("shard {shard} failed, and nothing is published: {reason}");
-            return Err(Failure::permanent(message));
+        for report in reports.iter().flatten() {
+            if report.ending == ShardEnding::Failed && !is_there(pod, report.shard).await? {
+                let reason = report.failure.as_deref().unwrap_or_default();
+                return Err(Failure::permanent(of_shard(report.shard, reason)));
+            }
         }
         let left = reports.iter().filter(|report| report.is_none()).count();
         if left == 0 {
-            if let Some(archives) = &pod.archives {
-                let provided = archives.provide_descriptions(store, &pod.links.directory).await;
-                provided.map_err(|error| Failure::of_archives(&error))?;
+            let is_left = |report: &&ShardReport| !report.ending.is_done();
+            let left: Vec<u32> =
+                reports.iter().flatten().filter(is_left).map(|report| report.shard).collect();
+            if left.is_empty() {
+                if let Some(archives) = &pod.archives {
+                    let store = &arguments.mirror.store;
+                    let provided = archives.provide_descriptions(store, &pod.links.directory).await;
+                    provided.map_err(|error| Failure::of_archives(&error))?;
+                }
+                return Ok((plan, reports.into_iter().flatten().collect()));
             }
-            return Ok((plan, reports.into_iter().flatten().collect()));
+            for shard in left {
+                take_over(pod, arguments, shard).await?;
+            }
+            continue;
         }
         if std::mem::replace(&mut logged, left) != left {
             tracing::info!("waiting for {left} of {shards} shards");
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+fn of_shard(shard: u32, reason: &str) -> String {
+    format!("shard {shard} failed, and nothing is published: {reason}")
+}
+
+/// Whether the content of a shard that reported a failure is at the target: another copy of the shard
+/// may have brought it.
+async fn is_there(pod: &Pod, shard: u32) -> Result<bool, Failure> {
+    // A part that cannot be read is what failed the shard.
+    let Ok(part) = pod.store.part(&pod.run, shard).await else { return Ok(false) };
+    pod.store.has_part(&part).await.map_err(|error| Failure::of_store(&error))
+}
+
+/// Does what a shard left undone, and stores the report for it.
+async fn take_over(pod: &Pod, arguments: &PodArguments, shard: u32) -> Result<(), Failure> {
+    tracing::info!(
+        "shard {shard}: no other pod follows its last one; transferring what is missing"
+    );
+    let ended = Box::pin(transfer_part(pod, arguments, shard, true)).await;
+    let Failure { message, may_pass } = match ended {
+        Ok(exit::DONE) => return Ok(()),
+        Ok(_) => Failure { message: "interrupted".to_owned(), may_pass: true },
+        Err(failure) => failure,
+    };
+    Err(Failure { message: of_shard(shard, &message), may_pass })
 }
 
 /// Adds what shards transferred to the report of the run.

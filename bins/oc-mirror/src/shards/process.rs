@@ -94,7 +94,7 @@ pub(crate) fn run(
         Ok(Ended::Result(Ok(report))) => {
             let code = match report.ending {
                 ShardEnding::Complete | ShardEnding::Incomplete => ExitCode::SUCCESS,
-                ShardEnding::Failed => ExitCode::FAILURE,
+                ShardEnding::Failed | ShardEnding::LastAttempt => ExitCode::FAILURE,
                 ShardEnding::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
             };
             lines.report(report);

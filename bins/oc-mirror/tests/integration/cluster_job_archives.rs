@@ -5,15 +5,17 @@ use crate::support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use http::Method;
 use lab::corpus::Corpus;
 use lab::docker_registry;
 use lab::object_store::ObjectStore;
 use lab::registry::{Effect, Fault};
-use lab_cluster::kube::{ApiServer, PodOptions, PodRunner};
+use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
 
 use crate::cluster_jobs::{cluster, pod_options, without_runs};
+use crate::workflow_object_store::{claim_of_another, long_ago};
 use crate::workflow_shards::{blob_gets, lasting, stored, target, world};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, copy};
@@ -232,6 +234,20 @@ async fn pods_write_an_archive_into_a_bucket_and_a_workstation_pushes_it() {
     assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
     assert!(visible(names()).len() > known.len());
     push("third");
+
+    // An archive that was begun for three shards is completed by two.
+    corpus.change_one(2).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    let missing = corpus.entries[0].image.blobs.keys().next().unwrap().to_string();
+    world.quay.fault(Fault::on(Method::GET, &missing).does(Effect::status(404)));
+    let known = names();
+    assert_ne!(submit().code, 0);
+    world.quay.clear_faults();
+    let mut command = world.command(&site, &line.replace("--shards 3", "--shards 2"));
+    let ran = Ran::of(command.envs(variables(&store)).output().unwrap());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    assert!(visible(names()).len() > visible(known).len());
+    push("fourth");
 }
 
 fn sizes(directory: &std::path::Path) -> u64 {
@@ -271,4 +287,156 @@ async fn pods_write_an_archive_into_a_volume_and_a_workstation_pushes_it() {
     let ran = Ran::of(job((&world, &site), &server, more).output().unwrap());
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("needs --archives-claim NAME"), "{}", ran.err);
+}
+
+/// Waits until a Job has ended.
+async fn until_ended(server: &ApiServer, job: &str, pods: &PodRunner) {
+    let path = format!("/apis/batch/v1/namespaces/mirror/jobs/{job}");
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let status = server.client().get(&path).await.unwrap()["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let is_true =
+            |kind: &str| conditions.iter().any(|it| it["type"] == kind && it["status"] == "True");
+        if is_true("Complete") {
+            return;
+        }
+        assert!(!is_true("Failed"), "{status} {:?}", pods.problem());
+        assert!(Instant::now() < deadline, "{status} {:?}", pods.problem());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Validates manifests strictly, then creates their objects if that is requested.
+async fn apply(server: &ApiServer, site: &Site, out: &str, persistence: Persistence) {
+    for file in ["0-service-account.yaml", "1-blobs.yaml", "2-publish.yaml"] {
+        let yaml = site.read(&format!("{out}/{file}"));
+        let applied = server.client().apply(&yaml, persistence, FieldValidation::Strict).await;
+        let applied = applied.unwrap_or_else(|error| panic!("{file}: {error:?}\n{yaml}"));
+        assert_eq!(applied.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_of_an_archive_are_complete_and_the_next_command_records_it() {
+    let (world, site) = world();
+    let requested = mirror_alone(&world, &site);
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let server = cluster(true).await;
+    let mut options = pod_options(&site);
+    options
+        .environment
+        .extend(variables(&store).map(|(name, value)| (name.to_owned(), value.into())));
+    let pods = PodRunner::start(&server, options).unwrap();
+    let ran = |more: &str| {
+        let more = format!("--shards 3 --workspace file://data {more} s3://mirror/site");
+        let mut command = job((&world, &site), &server, &more);
+        Ran::of(command.envs(variables(&store)).output().unwrap())
+    };
+    let every = "--parallelism 2 --auth-secret pull --store-secret bucket --store-ca store-ca --queue night";
+    assert_eq!(ran(&format!("{every} --out every")).code, 0);
+    apply(&server, &site, "every", Persistence::DryRun).await;
+    // The same archive, with other pods.
+    let planned = ran("--out out");
+    let warning = "AWS_ENDPOINT_URL applies to this command and not to its pods";
+    assert!(planned.err.contains(warning), "{}", planned.err);
+    assert_eq!(planned.code, 0, "{}", planned.err);
+    let name = planned.out.trim().to_owned();
+    apply(&server, &site, "out", Persistence::DryRun).await;
+    let more = "--shards 3 --workspace file://absent --out absent s3://absent/site";
+    let mut absent = job((&world, &site), &server, more);
+    let absent = Ran::of(absent.envs(variables(&store)).output().unwrap());
+    let expected = "the bucket of s3://absent/site does not exist";
+    assert!(absent.code == 1 && absent.err.contains(expected), "{}", absent.err);
+    let visible = || {
+        let mut names = support::visible_names(&bucket.join("site"));
+        names.retain(|name| name != "oc-mirror-runs");
+        names
+    };
+    assert_eq!(visible(), [] as [&str; 0], "nothing is visible before all files are there");
+    apply(&server, &site, "out", Persistence::Stored).await;
+    until_ended(&server, &format!("{name}-publish"), &pods).await;
+    assert_eq!(blob_gets(&world.quay), requested, "no byte is requested twice");
+    let files: Vec<_> = (1..=4).map(|n| format!("mirror_{n:06}.tar")).collect();
+    assert_eq!(support::visible_names(&bucket.join("site")), files, "and nothing else is left");
+
+    let to = target(&site, "registry-out", Default::default());
+    let line = format!(
+        "--output=json -c isc.yaml {PLAIN} --from s3://mirror/site --workspace file://fetched docker://{}/ocp",
+        to.address()
+    );
+    let mut command = world.command(&site, &line);
+    let pushed = Ran::of(command.envs(variables(&store)).output().unwrap());
+    assert_eq!(pushed.code, 0, "{}", pushed.err);
+    assert_eq!(stored(&site.path("registry-out")), stored(&site.path("registry-single")));
+
+    // Another configuration: the archive is recorded first, and the next one has what is new.
+    let corpus = Corpus::tiny(3).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    add_images(&site, &corpus);
+    world.forget_requests();
+    let next = ran("--submit");
+    assert_eq!(next.code, 0, "{}", next.err);
+    let name = next.out.trim().to_owned();
+    until_ended(&server, &format!("{name}-publish"), &pods).await;
+    let new: BTreeSet<_> = corpus.blobs().into_keys().map(|digest| digest.to_string()).collect();
+    let fetched = blob_gets(&world.quay);
+    assert!(fetched.keys().all(|digest| new.contains(digest)), "{fetched:?}");
+    assert!(visible().len() > files.len());
+    // The same command records it, and starts nothing.
+    let known = visible();
+    world.forget_requests();
+    let again = ran("--submit --follow");
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert!(blob_gets(&world.quay).is_empty());
+    assert_eq!(visible(), known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_completes_an_archive_in_a_volume_and_a_claim_of_another_run_is_respected() {
+    let (world, site) = world();
+    mirror_alone(&world, &site);
+    let server = cluster(true).await;
+    let mut options = pod_options(&site);
+    fs::create_dir(site.path("volume")).unwrap();
+    options.mounts.push(("/archives".to_owned(), site.path("volume")));
+    let pods = PodRunner::start(&server, options).unwrap();
+    let submit = |more: &str| {
+        let more = format!("--shards 2 --archives-claim archives {more} file://volume");
+        Ran::of(job((&world, &site), &server, &more).output().unwrap())
+    };
+    let claim = "volume/oc-mirror-runs/active.json";
+    site.write(claim, &claim_of_another(jiff::Timestamp::now()));
+    let rejected = submit("--submit");
+    assert_eq!(rejected.code, 1, "{}", rejected.err);
+    let expected = "the run other.example:/data mirrors to this target";
+    assert!(rejected.err.contains(expected), "{}", rejected.err);
+    let jobs = server.client().get("/apis/batch/v1/namespaces/mirror/jobs").await.unwrap();
+    assert_eq!(jobs["items"], serde_json::json!([]), "nothing was started");
+    site.write(claim, &claim_of_another(long_ago()));
+    let ran = submit("--submit --out out");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    apply(&server, &site, "out", Persistence::DryRun).await;
+    let name = ran.out.trim().to_owned();
+    until_ended(&server, &format!("{name}-publish"), &pods).await;
+    let volume = site.path("volume");
+    let expected: Vec<_> = (1..=3).map(|n| volume.join(format!("mirror_{n:06}.tar"))).collect();
+    assert_eq!(support::chunks(&volume), expected);
+    assert!(!volume.join("oc-mirror-runs").exists(), "nothing is left of the run");
+    fs::create_dir(site.path("carried")).unwrap();
+    for chunk in support::chunks(&volume) {
+        copy(&chunk, &site.path("carried"));
+    }
+    let to = target(&site, "registry-volume", Default::default());
+    let line = format!("-c isc.yaml {PLAIN} --from file://carried docker://{}/ocp", to.address());
+    world.succeeds(&site, &line);
+    assert_eq!(stored(&site.path("registry-volume")), stored(&site.path("registry-single")));
+    for (more, message) in [
+        ("--submit --follow --out out", "--out cannot be used with --follow"),
+        ("--submit --sign-archive key", "--sign-archive needs --submit --follow"),
+    ] {
+        let ran = submit(more);
+        assert!(ran.code == 1 && ran.err.contains(message), "{}", ran.err);
+    }
 }

@@ -203,6 +203,155 @@ fn the_last_failed_pod_of_a_shard_ends_the_pod_that_publishes() {
     assert!(!visible(&to).is_empty());
 }
 
+/// A plan of one or more shards in a registry, whose pods are started by the test.
+struct PlannedRun<'a> {
+    site: &'a Site,
+    to: &'a LabRegistry,
+    stored: String,
+}
+
+impl<'a> PlannedRun<'a> {
+    fn new(site: &'a Site, to: &'a LabRegistry, shards: u32) -> Self {
+        let line = format!(
+            "job -c isc.yaml {PLAIN} --workspace file://data --image i --shards {shards} --out out docker://{}/ocp",
+            to.address()
+        );
+        let ran = run(site, &line);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let manifest = site.read("out/1-blobs.yaml");
+        let stored = manifest.split_whitespace().find(|word| word.contains("@sha256:")).unwrap();
+        Self { site, to, stored: stored.trim_matches('"').to_owned() }
+    }
+
+    fn shard(&self, index: u32, failures: &str) -> std::process::Command {
+        let line = format!(
+            "shard {PLAIN} --retry-times 0 --parallel-images 1 --parallel-layers 1 --run {} --index {index} --workspace file://pod-{index}",
+            self.stored
+        );
+        let mut command = self.site.command(&line);
+        command.env("OC_MIRROR_SHARD_FAILURES", failures);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command
+    }
+
+    fn publish(&self, workspace: &str) -> Ran {
+        let line = format!(
+            "shard {PLAIN} --retry-times 0 --run {} --publish --workspace file://{workspace} docker://{}/ocp",
+            self.stored,
+            self.to.address()
+        );
+        run(self.site, &line)
+    }
+}
+
+#[test]
+fn the_pod_that_publishes_completes_a_shard_whose_last_pod_was_killed() {
+    let site = Site::new();
+    let (source, _) = slow_source(&site);
+    let (single, to) = (registry(), registry());
+    site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --workspace file://alone docker://{}/ocp",
+        single.address()
+    ));
+    let planned = PlannedRun::new(&site, &to, 2);
+    let done = Ran::of(planned.shard(0, "0").output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    let before = to.requests().of(&Method::PUT, "/blobs/").count();
+    let mut last = UnderWay::of(planned.shard(1, "6").spawn().unwrap());
+    last.until("some blobs arrive", || {
+        to.requests().of(&Method::PUT, "/blobs/").count() > before + 8
+    });
+    last.kill();
+    assert_eq!(visible(&to), BTreeSet::new());
+    source.clear_faults();
+    let ran = planned.publish("publish");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("shard 1: no other pod follows its last one"), "{}", ran.err);
+    assert_eq!(visible(&to), visible(&single));
+}
+
+#[test]
+fn a_last_pod_that_was_killed_fails_the_run_where_its_content_is_missing() {
+    let site = Site::new();
+    let (source, _) = slow_source(&site);
+    let to = registry();
+    let planned = PlannedRun::new(&site, &to, 1);
+    let before = to.requests().of(&Method::PUT, "/blobs/").count();
+    let mut last = UnderWay::of(planned.shard(0, "6").spawn().unwrap());
+    last.until("some blobs arrive", || {
+        to.requests().of(&Method::PUT, "/blobs/").count() > before + 8
+    });
+    last.kill();
+    source.fault(Fault::on(Method::GET, "/blobs/").does(Effect::status(503)));
+    let ran = planned.publish("publish");
+    // A later pod that publishes may succeed.
+    assert_eq!(ran.code, 75, "{}", ran.err);
+    assert!(ran.err.contains("shard 0 failed, and nothing is published"), "{}", ran.err);
+    assert_eq!(visible(&to), BTreeSet::new());
+}
+
+#[test]
+fn a_failed_copy_of_a_shard_does_not_count_if_another_one_did_the_part() {
+    let site = Site::new();
+    let corpus = Corpus::tiny(3).unwrap();
+    let (source, to) = (registry(), registry());
+    corpus.fill(&source).unwrap();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    // The failure is reported last: it does not replace the result.
+    let planned = PlannedRun::new(&site, &to, 1);
+    let done = Ran::of(planned.shard(0, "0").output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    to.fault(Fault::on(Method::HEAD, "/blobs/").does(Effect::status(401)));
+    let failed = Ran::of(planned.shard(0, "6").output().unwrap());
+    assert_ne!(failed.code, 0, "{}", failed.err);
+    to.clear_faults();
+    let ran = planned.publish("first");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+
+    // The failure is reported first, and the content is at the target nevertheless.
+    let to = registry();
+    let planned = PlannedRun::new(&site, &to, 1);
+    source.fault(Fault::on(Method::GET, "/blobs/").does(Effect::status(503)));
+    let failed = Ran::of(planned.shard(0, "6").output().unwrap());
+    assert_eq!(failed.code, 75, "{}", failed.err);
+    let ran = planned.publish("second");
+    assert!(ran.code == 1 && ran.err.contains("nothing is published"), "{}", ran.err);
+    source.clear_faults();
+    site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --workspace file://alone docker://{}/ocp",
+        to.address()
+    ));
+    let ran = planned.publish("third");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn results_of_an_execution_with_other_shards_are_not_read() {
+    let site = Site::new();
+    let corpus = Corpus::tiny(6).unwrap();
+    let (source, to) = (registry(), registry());
+    corpus.fill(&source).unwrap();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let one = PlannedRun::new(&site, &to, 1);
+    assert_eq!(Ran::of(one.shard(0, "0").output().unwrap()).code, 0);
+    let two = PlannedRun::new(&site, &to, 2);
+    assert_ne!(one.stored, two.stored);
+    let reports = || -> Vec<String> {
+        let content = to.content().into_iter();
+        content.filter(|line| line.contains("-shard-")).collect()
+    };
+    let known = reports();
+    assert!(known.iter().all(|line| line.contains("-of-1-shard-0 ")), "{known:?}");
+    for index in 0..2 {
+        assert_eq!(Ran::of(two.shard(index, "0").output().unwrap()).code, 0);
+    }
+    for name in ["-of-1-shard-0 ", "-of-2-shard-0 ", "-of-2-shard-1 "] {
+        assert!(reports().iter().any(|line| line.contains(name)), "{name}: {:?}", reports());
+    }
+    let ran = two.publish("publish");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
 fn walk(root: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -7,16 +7,18 @@ use std::process::Command;
 
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::Uri;
+use http::{Method, Uri};
 use lab::certificates::Authority;
 use lab::corpus::Corpus;
 use lab::document_server::{self, Document, DocumentServer, DocumentSource};
 use lab::images::{Compression, Format, Image, Layer, SigningKey};
 use lab::object_store::ObjectStore;
-use lab::registry::{LabRegistry, Settings};
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use oci::Platform;
 
+use support::under_way::UnderWay;
 use support::{PLAIN, Ran, Site, visible_names};
 
 fn with_credentials<'a>(command: &'a mut Command, store: &ObjectStore) -> &'a mut Command {
@@ -283,4 +285,116 @@ fn parts_that_a_killed_process_left_are_removed_by_the_next_one() {
     assert_eq!(unfinished_parts(&bucket), 0);
     let stored = fs::read(bucket.join("x/mirror_000001.tar")).unwrap();
     assert_eq!(stored, fs::read(site.path("data/mirror_000001.tar")).unwrap());
+}
+
+/// The claim of a run elsewhere, renewed at this time.
+pub(crate) fn claim_of_another(renewed: jiff::Timestamp) -> String {
+    serde_json::json!({
+        "run": "other.example:/data", "owner": "other.example:/data",
+        "started": renewed, "renewed": renewed, "hasEnded": false,
+    })
+    .to_string()
+}
+
+/// A time so long ago that a claim is no longer valid.
+pub(crate) fn long_ago() -> jiff::Timestamp {
+    jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1)
+}
+
+#[test]
+fn a_second_run_to_a_bucket_is_rejected_and_archives_of_others_are_never_replaced() {
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let (site, source) = with_image(1000);
+    let delay = Effect::Delay(Duration::from_millis(500));
+    source.fault(Fault::on(Method::GET, "/blobs/").does(delay));
+    let line = |workspace: &str, prefix: &str| {
+        format!(
+            "--output=json -c isc.yaml {PLAIN} --shards 2 --workspace file://{workspace} s3://mirror/{prefix}"
+        )
+    };
+    let mut command = site.command(&line("data", "x"));
+    let command = with_credentials(&mut command, &store);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = UnderWay::of(child);
+    let claim = bucket.join("x/oc-mirror-runs/active.json");
+    first.until("the bucket is claimed", || claim.exists());
+    let run = |line: &str| {
+        let mut command = site.command(line);
+        Ran::of(with_credentials(&mut command, &store).output().unwrap())
+    };
+    let second = run(&line("elsewhere", "x"));
+    assert_eq!(second.code, 1, "{}", second.err);
+    for part in ["s3://mirror/x/oc-mirror-runs/active.json is claimed", "/data mirrors to this"] {
+        assert!(second.err.contains(part), "{part}: {}", second.err);
+    }
+    // The same workspace is locked. Its command does not change the claim.
+    let same = run(&line("data", "x"));
+    assert!(same.code == 1 && same.err.contains("is in use by process"), "{}", same.err);
+    let second = run(&line("elsewhere", "x"));
+    assert!(second.code == 1 && second.err.contains("is claimed"), "{}", second.err);
+    source.clear_faults();
+    let ran = first.end();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(visible_names(&bucket.join("x")), ["mirror_000001.tar"], "nothing else is left");
+
+    // The first has ended. Its archive has the same name as that of the other workspace.
+    let second = run(&line("elsewhere", "x"));
+    assert_eq!(second.code, 1, "{}", second.err);
+    let expected = "storing mirror_000001.tar in s3://mirror/x: it has another archive";
+    assert!(second.err.contains(expected), "{}", second.err);
+    let stored = fs::read(bucket.join("x/mirror_000001.tar")).unwrap();
+    assert_eq!(stored, fs::read(site.path("data/mirror_000001.tar")).unwrap());
+    assert_eq!(run(&line("elsewhere", "y")).code, 0);
+    let stored = fs::read(bucket.join("y/mirror_000001.tar")).unwrap();
+    assert_eq!(stored, fs::read(site.path("elsewhere/mirror_000001.tar")).unwrap());
+}
+
+#[test]
+fn a_bucket_is_taken_over_once_its_claim_is_not_renewed() {
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let (site, _source) = with_image(1000);
+    let line = format!("-c isc.yaml {PLAIN} --workspace file://data s3://mirror/x");
+    fs::create_dir_all(bucket.join("x/oc-mirror-runs")).unwrap();
+    let claim = bucket.join("x/oc-mirror-runs/active.json");
+    fs::write(&claim, claim_of_another(jiff::Timestamp::now())).unwrap();
+    let ran = run(&site, &store, &line);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("the run other.example:/data mirrors to this target"), "{}", ran.err);
+    assert!(claim.exists() && !bucket.join("x/mirror_000001.tar").exists());
+    fs::write(&claim, claim_of_another(long_ago())).unwrap();
+    let ran = run(&site, &store, &line);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(visible_names(&bucket.join("x")), ["mirror_000001.tar"]);
+}
+
+#[test]
+fn an_archive_that_was_replaced_in_the_bucket_is_fetched_again() {
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let (site, source) = with_image(1000);
+    let to = LabRegistry::start(Settings::default()).unwrap();
+    let out = format!("-c isc.yaml {PLAIN} --workspace file://out s3://mirror/x");
+    assert_eq!(run(&site, &store, &out).code, 0);
+    let into = format!(
+        "-c isc.yaml {PLAIN} --from s3://mirror/x --workspace file://in docker://{}",
+        to.address()
+    );
+    assert_eq!(run(&site, &store, &into).code, 0);
+    // A file of the same length that begins differently.
+    let file = bucket.join("x/mirror_000001.tar");
+    let archive = fs::read(&file).unwrap();
+    let mut another = archive.clone();
+    another[20] ^= 1;
+    for content in [another, archive] {
+        fs::write(&file, &content).unwrap();
+        let ran = run(&site, &store, &into);
+        assert!(ran.err.contains("fetching mirror_000001.tar"), "{}", ran.err);
+        assert_eq!(fs::read(site.path("in/mirror_000001.tar")).unwrap(), content);
+    }
+    let ran = run(&site, &store, &into);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains("fetching"), "{}", ran.err);
+    assert_eq!(to.content(), source.content());
 }

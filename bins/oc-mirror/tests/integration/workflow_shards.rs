@@ -286,6 +286,25 @@ fn a_second_run_to_a_target_ends_with_an_error_while_the_first_is_under_way() {
 }
 
 #[test]
+fn a_command_that_cannot_lock_the_workspace_leaves_the_claim_of_the_run_that_has_it() {
+    let site = Site::new();
+    let (source, _) = slow_source(&site);
+    let target = registry();
+    let mut run = UnderWay::start(&site, &one_by_one(&target));
+    run.until("some blobs arrive", || uploads(&target) >= 8);
+    let same = site.run(&one_by_one(&target));
+    assert!(same.code == 1 && same.err.contains("is in use by process"), "{}", same.err);
+    let elsewhere = one_by_one(&target).replace("file://data", "file://elsewhere");
+    let second = site.run(&elsewhere);
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("oc-mirror-runs:active is claimed"), "{}", second.err);
+    source.clear_faults();
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    site.succeeds(&elsewhere);
+}
+
+#[test]
 fn content_that_a_source_does_not_have_fails_the_same_images() {
     let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
     let (source, single, sharded) = (registry(), registry(), registry());

@@ -9,6 +9,7 @@ use lab::corpus::Corpus;
 use lab::docker_registry;
 
 use crate::cluster_jobs::without_runs;
+use crate::workflow_object_store::{claim_of_another, long_ago};
 use crate::workflow_shards::{
     blob_gets, images, lasting, registry, slow_source, stored, target, world,
 };
@@ -186,4 +187,24 @@ fn a_run_that_is_killed_continues() {
     assert_eq!(ran.report()["ending"], "complete");
     assert!(is_sound(&site, &site.path("data")));
     assert!(blob_gets(&source).values().filter(|count| **count > 1).count() <= 2, "one per shard");
+}
+
+#[test]
+fn a_directory_that_a_run_elsewhere_writes_to_is_rejected_until_its_claim_expires() {
+    let site = Site::new();
+    let corpus = Corpus::tiny(3).unwrap();
+    let source = registry();
+    corpus.fill(&source).unwrap();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let line = format!("-c isc.yaml {PLAIN} --shards 2 file://data");
+    let claim = "data/oc-mirror-runs/active.json";
+    site.write(claim, &claim_of_another(jiff::Timestamp::now()));
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("the run other.example:/data mirrors to this target"), "{}", ran.err);
+    assert!(chunks(&site.path("data")).is_empty() && site.path(claim).exists());
+    site.write(claim, &claim_of_another(long_ago()));
+    site.succeeds(&line);
+    assert_eq!(chunks(&site.path("data")).len(), 1);
+    assert!(!site.path("data/oc-mirror-runs").exists());
 }

@@ -87,8 +87,9 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let supplies = sections.supplies(context, &client);
     if let Some(runner) = &context.settings.segments {
         let segments = write_in_shards(context, &**runner, &supplies, &content).await?;
-        let Segments { outcomes, archived, moved, requests } = segments;
+        let Segments { outcomes, archived, moved, requests, is_handed_over } = segments;
         results.moved = moved;
+        results.is_handed_over = is_handed_over;
         let digests = digests(&plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
         results.archive = archived.line;

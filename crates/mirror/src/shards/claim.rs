@@ -2,14 +2,16 @@
 //! other wherever they were started.
 //!
 //! ```text
-//! TARGET/oc-mirror-runs:active  run, owner, start, last renewal, whether it has ended
+//! REGISTRY/oc-mirror-runs:active          run, owner, start, last renewal, whether it has ended
+//! s3://BUCKET/oc-mirror-runs/active.json  the same, of a bucket or a directory
 //! ```
 //!
-//! A registry has no locks, so a claim is advisory: two runs that start at the same moment may both
-//! write it. The pod whose claim was replaced then publishes nothing; a run of processes prints a
-//! warning. A run that is killed does not block others: its owner continues at once, others when
-//! its claim is no longer renewed.
+//! Registries and object stores have no locks, so a claim is advisory: two runs that start at the
+//! same moment may both write it. The one whose claim was replaced then publishes nothing; a run of
+//! processes to a registry prints a warning. A run that is killed does not block others: its owner
+//! continues at once, others when its claim is no longer renewed.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,6 +28,28 @@ pub const CLAIM_RENEWAL: Duration = Duration::from_secs(5 * 60);
 const LIFE: SignedDuration = SignedDuration::from_mins(15);
 /// The owner of a run whose pods do not know where they run.
 const UNKNOWN_OWNER: &str = "a cluster";
+
+/// Claims the target of a run that has the lock of its workspace. Without the lock, a command that
+/// cannot start would replace the claim of the run that holds it.
+pub trait RunClaim: fmt::Debug + Send + Sync {
+    /// Claims the target, before the run changes anything. Blocks.
+    ///
+    /// # Errors
+    /// Why the run must not start: another run has the target.
+    fn begin(&self) -> Result<(), String>;
+}
+
+/// Another run has the target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{at} is claimed: the run {} mirrors to this target since {}; wait for its end, or end it where it was started; if it was killed, repeat the command after {}",
+    claim.who(), claim.started, claim.expires()
+)]
+pub struct Claimed {
+    /// Where the claim is.
+    pub at: String,
+    pub claim: Claim,
+}
 
 /// A run that is about to mirror to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,11 +83,36 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The claim that replaces the known one: renewed, if it is of the same run. The error is the
-    /// known one, if another run has the target.
-    fn next(known: Option<Self>, claimant: &Claimant, now: Timestamp) -> Result<Self, Self> {
+    /// Reads a claim. What is not a claim does not block runs.
+    pub fn parse(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+
+    /// The text of the claim.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec_pretty(self)
+    }
+
+    /// The current time in seconds: claims are read by people.
+    pub fn now() -> Timestamp {
+        let now = Timestamp::now();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
+    /// The claim that replaces the known one: renewed, if it is of the same run.
+    ///
+    /// # Errors
+    /// The known one, if another run has the target.
+    pub fn next(
+        known: Option<Self>,
+        claimant: &Claimant,
+        now: Timestamp,
+    ) -> Result<Self, Box<Self>> {
         let known = match known {
-            Some(other) if other.excludes(claimant, now) => return Err(other),
+            Some(other) if other.excludes(claimant, now) => return Err(Box::new(other)),
             Some(same) if same.run == claimant.run && !same.has_ended => Some(same),
             _ => None,
         };
@@ -85,7 +134,7 @@ impl Claim {
     }
 
     /// The run and where it was started.
-    pub(super) fn who(&self) -> String {
+    pub fn who(&self) -> String {
         match self.run == self.owner {
             true => self.run.clone(),
             false => format!("{} ({})", self.run, self.owner),
@@ -93,15 +142,9 @@ impl Claim {
     }
 
     /// When others take it over, unless it is renewed.
-    pub(super) fn expires(&self) -> Timestamp {
+    pub fn expires(&self) -> Timestamp {
         self.renewed.checked_add(LIFE).unwrap_or(self.renewed)
     }
-}
-
-/// The current time in seconds: claims are read by people.
-fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 impl RunStore {
@@ -130,7 +173,7 @@ impl RunStore {
     pub async fn end_claim(&self, claimant: &Claimant) -> Result<(), RunStoreError> {
         match self.known_claim().await? {
             Some(known) if known.run == claimant.run && !known.has_ended => {
-                self.store_claim(&Claim { renewed: now(), has_ended: true, ..known }).await
+                self.store_claim(&Claim { renewed: Claim::now(), has_ended: true, ..known }).await
             }
             _ => Ok(()),
         }
@@ -138,11 +181,8 @@ impl RunStore {
 
     async fn next_claim(&self, claimant: &Claimant) -> Result<Claim, RunStoreError> {
         let known = self.known_claim().await?;
-        let next = Claim::next(known, claimant, now());
-        next.map_err(|claim| RunStoreError::Claimed {
-            at: self.place_of(TAG),
-            claim: Box::new(claim),
-        })
+        let next = Claim::next(known, claimant, Claim::now());
+        next.map_err(|claim| Box::new(Claimed { at: self.place_of(TAG), claim: *claim }).into())
     }
 
     /// The claim at the target. What is not a claim does not block runs.
@@ -152,11 +192,11 @@ impl RunStore {
             Err(RunStoreError::Malformed { .. }) => Files::new(),
             Err(error) => return Err(error),
         };
-        Ok(files.remove(FILE).and_then(|json| serde_json::from_slice(&json).ok()))
+        Ok(files.remove(FILE).and_then(|json| Claim::parse(&json)))
     }
 
     async fn store_claim(&self, claim: &Claim) -> Result<(), RunStoreError> {
-        let json = serde_json::to_vec_pretty(claim).map_err(|error| RunStoreError::Malformed {
+        let json = claim.to_json().map_err(|error| RunStoreError::Malformed {
             at: self.place_of(TAG),
             what: error.to_string(),
         })?;
@@ -184,9 +224,9 @@ mod tests {
     fn another_run_is_excluded_until_the_claim_ends_or_is_not_renewed() {
         let known = claim("a", "here");
         let other = claimant("b", "there");
-        assert_eq!(Claim::next(Some(known.clone()), &other, at(14)), Err(known.clone()));
+        assert_eq!(Claim::next(Some(known.clone()), &other, at(14)), Err(Box::new(known.clone())));
         let pod = Claimant { run: "b".to_owned(), owner: None };
-        assert_eq!(Claim::next(Some(known.clone()), &pod, at(14)), Err(known.clone()));
+        assert_eq!(Claim::next(Some(known.clone()), &pod, at(14)), Err(Box::new(known.clone())));
 
         let taken = Claim::next(Some(known.clone()), &other, at(15)).unwrap();
         assert_eq!((taken.run.as_str(), taken.started), ("b", at(15)));

@@ -2,13 +2,15 @@
 //! OCI artifact. No other storage is needed.
 //!
 //! ```text
-//! TARGET/oc-mirror-runs:<name>            plan, parts, content that was built
-//! TARGET/oc-mirror-runs:<name>-shard-<i>  what shard i did
-//! TARGET/oc-mirror-runs:<name>-report     the result of the run
-//! TARGET/oc-mirror-runs:active            which run mirrors to the target (`claim.rs`)
+//! TARGET/oc-mirror-runs:<name>                   plan, parts, content that was built
+//! TARGET/oc-mirror-runs:<name>-of-<n>-shard-<i>  what shard i of n did
+//! TARGET/oc-mirror-runs:<name>-report            the result of the run
+//! TARGET/oc-mirror-runs:active                   which run mirrors to the target (`claim.rs`)
 //! ```
 //!
-//! The plan is read by its digest, so that it cannot be replaced after it was made.
+//! The plan is read by its digest, so that it cannot be replaced after it was made. The name is that
+//! of the plan: an execution of the same plan with another number of shards divides it in another
+//! way, and does not read the results of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,7 +18,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use mirror_plan::{
     ContentSource, Mode, Origin, PartError, PlannedImage, RunIdentity, ShardPart, Target, split,
 };
@@ -29,7 +31,7 @@ use workspace::archive::Archives;
 use workspace::{BlobError, DiskError, Workspace};
 
 use super::delegate::read_by;
-use super::{Claim, ShardEnding, ShardReport};
+use super::{Claimed, ShardEnding, ShardReport};
 use crate::plan::stored_plan::StoredPlan;
 
 /// Repository of runs below the namespace of a target.
@@ -43,6 +45,8 @@ const FILE: &str = "application/vnd.landfall.mirror.file.v1";
 const TITLE: &str = "org.opencontainers.image.title";
 /// Far above anything that is stored here: parts, plans and catalogs.
 const MAX_BYTES: u64 = 1 << 30;
+/// Blobs whose presence is checked at the same time.
+const CHECKS_AT_ONCE: usize = 8;
 
 /// Why a run cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
@@ -65,11 +69,8 @@ pub enum RunStoreError {
     NotArchived { digest: Digest, files: Vec<String>, at: String },
     #[error(transparent)]
     Archives(#[from] workspace::archive::OpenError),
-    #[error(
-        "{at} is claimed: the run {} mirrors to this target since {}; wait for its end, or end it where it was started; if it was killed, repeat the command after {}",
-        claim.who(), claim.started, claim.expires()
-    )]
-    Claimed { at: String, claim: Box<Claim> },
+    #[error(transparent)]
+    Claimed(#[from] Box<Claimed>),
     #[error("keeping what was built for the run")]
     Built(#[from] BlobError),
     #[error("reading what was built for the run")]
@@ -300,18 +301,42 @@ impl RunStore {
         Ok(u32::try_from(parts).unwrap_or(u32::MAX))
     }
 
-    /// Stores what a shard did.
+    /// Whether all blobs of a part are at the target, where they are needed.
+    ///
+    /// # Errors
+    /// The target does not respond.
+    pub async fn has_part(&self, part: &ShardPart) -> Result<bool, RunStoreError> {
+        let Some(registry) = &part.registry else { return Ok(false) };
+        let needed = part.needs.iter().flat_map(|need| {
+            let repository = &part.repositories[need.repository as usize].name;
+            let at = Location::new(registry.clone(), repository.clone());
+            need.blobs.iter().map(move |blob| (at.clone(), part.blobs[*blob as usize].blob.digest))
+        });
+        let checks = needed.map(|(at, digest)| async move {
+            let there = self.client.has_blob(&at, &digest).await;
+            there.map_err(|source| RunStoreError::Read { at: at.to_string(), source })
+        });
+        let mut checks = stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE);
+        while let Some(there) = checks.try_next().await? {
+            if !there {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Stores what a shard did. The name is that of the run, with the number of its shards.
     ///
     /// # Errors
     /// The target does not accept it.
     pub async fn store_shard_report(
         &self,
-        name: &str,
+        run: (&str, u32),
         report: &ShardReport,
     ) -> Result<(), RunStoreError> {
         let json = serde_json::to_vec_pretty(report).map_err(|e| self.malformed(&e.to_string()))?;
         let files = Files::from([("report.json".to_owned(), json)]);
-        self.store_files(&shard_tag(name, report.shard), &files).await
+        self.store_files(&shard_tag(run, report.shard), &files).await
     }
 
     /// What a shard did; none if it has not ended. A report of an interrupted shard replaces a failure
@@ -321,33 +346,35 @@ impl RunStore {
     /// The report cannot be read.
     pub async fn shard_report(
         &self,
-        name: &str,
+        run: (&str, u32),
         shard: u32,
     ) -> Result<Option<ShardReport>, RunStoreError> {
-        let Some(mut files) = self.files(&shard_tag(name, shard)).await? else { return Ok(None) };
+        let Some(mut files) = self.files(&shard_tag(run, shard)).await? else { return Ok(None) };
         let json = files.remove("report.json").unwrap_or_default();
         serde_json::from_slice(&json).map(Some).map_err(|e| self.malformed(&e.to_string()))
     }
 
-    /// Withdraws the failures of an earlier execution of the same plan, so that a new one does not
-    /// end because of them.
+    /// Withdraws the failures and the result of an earlier execution of the same plan, so that a new
+    /// one neither ends because of them nor reports them as its own.
     ///
     /// # Errors
     /// A report cannot be read or replaced.
-    pub async fn withdraw_failures(
-        &self,
-        name: &str,
-        shards: NonZeroU32,
-    ) -> Result<(), RunStoreError> {
-        for shard in 0..shards.get() {
-            let report = self.shard_report(name, shard).await?;
-            if let Some(failed) = report.filter(|report| report.ending == ShardEnding::Failed) {
+    pub async fn withdraw_results(&self, run: (&str, u32)) -> Result<(), RunStoreError> {
+        for shard in 0..run.1 {
+            let report = self.shard_report(run, shard).await?;
+            let is_withdrawn = |report: &ShardReport| {
+                matches!(report.ending, ShardEnding::Failed | ShardEnding::LastAttempt)
+            };
+            if let Some(failed) = report.filter(is_withdrawn) {
                 let ending = ShardEnding::Interrupted;
                 let report = ShardReport::without_transfers(failed.run, shard, ending);
-                self.store_shard_report(name, &report).await?;
+                self.store_shard_report(run, &report).await?;
             }
         }
-        Ok(())
+        match self.result(run.0).await? {
+            Some(_) => self.store_result(run.0, &Files::new()).await,
+            None => Ok(()),
+        }
     }
 
     /// Stores the result of a run.
@@ -358,12 +385,13 @@ impl RunStore {
         self.store_files(&format!("{name}-report"), files).await
     }
 
-    /// The result of a run; none if it has not ended.
+    /// The result of a run; none if it has not ended, or was withdrawn.
     ///
     /// # Errors
     /// The result cannot be read.
     pub async fn result(&self, name: &str) -> Result<Option<Files>, RunStoreError> {
-        self.files(&format!("{name}-report")).await
+        let files = self.files(&format!("{name}-report")).await?;
+        Ok(files.filter(|files| !files.is_empty()))
     }
 
     pub(super) async fn store_files(&self, tag: &str, files: &Files) -> Result<(), RunStoreError> {
@@ -501,6 +529,6 @@ fn titled(layer: &Descriptor, title: &str) -> bool {
     layer.annotations.get(TITLE).is_some_and(|known| known == title)
 }
 
-fn shard_tag(name: &str, shard: u32) -> String {
-    format!("{name}-shard-{shard}")
+fn shard_tag((name, shards): (&str, u32), shard: u32) -> String {
+    format!("{name}-of-{shards}-shard-{shard}")
 }

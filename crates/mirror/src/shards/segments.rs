@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use mirror_plan::{Exit, Origin, PartSegment, RunIdentity, ShardPart, split};
 use oci::Digest;
-use workspace::Run;
 use workspace::archive::{ArchivePlan, PlannedArchive, SealedArchive};
+use workspace::{Lock, Run};
 
-use super::{SegmentIndex, SegmentRunner, ShardEnding, ShardReport, ShardWatch};
+use super::{
+    Completion, OwnSegment, SegmentIndex, SegmentRunner, ShardEnding, ShardReport, ShardWatch,
+};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::progress::Event;
@@ -24,6 +26,8 @@ pub(crate) struct Segments {
     pub(crate) archived: Archived,
     pub(crate) moved: Moved,
     pub(crate) requests: Requests,
+    /// Shards complete the archive after this run.
+    pub(crate) is_handed_over: bool,
 }
 
 /// Lets shards write the archive of a run. It is complete, or nothing of it is in its place.
@@ -59,57 +63,127 @@ pub(crate) async fn write_in_shards(
         .collect();
     let owners = owners(context, &parts)?;
     let arrived = vec![Outcome::Copied; plan.images.len()];
-    let images = archive::arrived(context, plan, &arrived);
-    let request = archive::request(context, run, images, content, &arrived);
-    let mut request = request.map_err(|error| generic(chain(&error)))?;
-    request.limit = request.limit.min(runner.limit());
-    let planned = context.workspace.plan_segments(request, &|digest| owners.get(digest).copied());
+    let request = || {
+        let images = archive::arrived(context, plan, &arrived);
+        let request = archive::request(context, run, images, content, &arrived);
+        let mut request = request.map_err(|error| generic(chain(&error)))?;
+        request.limit = request.limit.min(runner.limit());
+        Ok::<_, Halt>(request)
+    };
+    let workspace = &context.workspace;
+    let owner = |digest: &Digest| owners.get(digest).copied();
+    let mut planned = workspace.plan_segments(request()?, &owner);
+    if !matches!(&planned, Ok(ArchivePlan::Write(planned)) if planned.is_resumed())
+        && record_complete(context, runner, lock).await?
+    {
+        planned = workspace.plan_segments(request()?, &owner);
+    }
     let planned = match planned.map_err(|error| generic(chain(&error)))? {
         ArchivePlan::Write(planned) => planned,
         ArchivePlan::NothingNew { .. } => {
             let archived = archive::concluded(context, lock, None);
-            let (moved, requests) = (Moved::default(), Requests::default());
-            return Ok(Segments { outcomes: arrived, archived, moved, requests });
+            return Ok(Segments::new(arrived, archived));
         }
     };
+    let sealed = |chunks| SealedArchive {
+        run: planned.index().run,
+        base: planned.index().base,
+        chunks,
+        bytes: planned.bytes(),
+        resumed: false,
+    };
+    if planned.is_resumed() && is_complete(runner, &planned).await? {
+        workspace.seal_complete(lock, &planned).map_err(|error| generic(chain(&error)))?;
+        let archived = archive::concluded(context, lock, Some(sealed(Vec::new())));
+        return Ok(Segments::new(arrived, archived));
+    }
     let files = assign(&mut parts, &owners, &planned);
-    let text = context.workspace.begin_segments(lock, &planned);
+    let text = workspace.begin_segments(lock, &planned);
     let text = text.map_err(|error| generic(chain(&error)))?;
-    let index = SegmentIndex { text: &text, digest: planned.index_digest(), files: &files };
+    let (length, digest) = (text.len() as u64, planned.index_digest());
+    let index = SegmentIndex { length, digest, text: &text, files: &files };
     let watch = ShardWatch {
         observer: std::sync::Arc::clone(&context.observer),
         cancel: context.cancel.clone(),
         held: context.control.held(),
     };
+    let foreign: BTreeSet<u32> = files.iter().map(|(number, _)| *number).collect();
+    let is_own = |number: u32| !foreign.contains(&number);
+    let of = planned.bytes();
+    let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
+    let is_handed_over = runner.completion() == Completion::ByShards && !parts.is_empty();
+    let own = match is_handed_over {
+        true => {
+            context.stage("archiving");
+            let written = tokio::task::block_in_place(|| {
+                workspace.write_own_segments(lock, &planned, &is_own, &mut progress)
+            });
+            let paths = written.map_err(|error| generic(chain(&error)))?;
+            let chunks = planned.index().own_chunks().filter(|chunk| is_own(chunk.number));
+            let own = chunks.zip(paths).map(|(chunk, path)| OwnSegment {
+                number: chunk.number,
+                length: planned.length_of(chunk),
+                path,
+            });
+            own.collect()
+        }
+        false => Vec::new(),
+    };
     context.stage("transferring blobs in shards");
     let reports = match parts.is_empty() {
         true => Ok(Vec::new()),
-        false => runner.run(&parts, index, watch).await,
+        false => runner.run(&parts, index, &own, watch).await,
     };
     let reports = match reports {
         Ok(reports) => reports,
         Err(reason) => return Ok(unfinished(plan.images.len(), reason)),
     };
-    let mut segments = Segments {
-        outcomes: arrived,
-        archived: Archived::default(),
-        moved: Moved::default(),
-        requests: Requests::default(),
-    };
+    if is_handed_over {
+        let outcomes = vec![Outcome::Pending; plan.images.len()];
+        let note = "pods complete the archive; the next run in this workspace records it";
+        let archived = Archived { notes: vec![note.to_owned()], ..Archived::default() };
+        return Ok(Segments { is_handed_over, ..Segments::new(outcomes, archived) });
+    }
+    let mut segments = Segments::new(arrived, Archived::default());
     reports.iter().for_each(|report| segments.add(report));
     context.stage("archiving");
-    let foreign: BTreeSet<u32> = files.iter().map(|(number, _)| *number).collect();
-    let of = planned.bytes();
-    let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
-    let sealed = tokio::task::block_in_place(|| {
-        let is_own = |number: u32| !foreign.contains(&number);
-        context.workspace.seal_segments(lock, &planned, &is_own, &mut progress)
+    let chunks = tokio::task::block_in_place(|| {
+        workspace.seal_segments(lock, &planned, &is_own, &mut progress)
     });
-    let chunks = sealed.map_err(|error| generic(chain(&error)))?;
-    let (run, base) = (planned.index().run, planned.index().base);
-    let sealed = SealedArchive { run, base, chunks, bytes: of, resumed: false };
-    segments.archived = archive::concluded(context, lock, Some(sealed));
+    let chunks = chunks.map_err(|error| generic(chain(&error)))?;
+    segments.archived = archive::concluded(context, lock, Some(sealed(chunks)));
     Ok(segments)
+}
+
+/// Whether shards have completed an archive that an earlier run handed over.
+async fn is_complete(runner: &dyn SegmentRunner, planned: &PlannedArchive) -> Result<bool, Halt> {
+    let files: Vec<(u32, u64)> = planned
+        .index()
+        .own_chunks()
+        .map(|chunk| (chunk.number, planned.length_of(chunk)))
+        .collect();
+    let (digest, length) = (planned.index_digest(), planned.index_length());
+    let index = SegmentIndex { length, digest, text: &[], files: &files };
+    runner.is_complete(index).await.map_err(Halt::generic)
+}
+
+/// Records archives that shards completed after the run that planned them, so that this one archives
+/// what is new since. Returns whether there were any.
+async fn record_complete(
+    context: &Context,
+    runner: &dyn SegmentRunner,
+    lock: &Lock,
+) -> Result<bool, Halt> {
+    let generic = |error: &(dyn std::error::Error + 'static)| Halt::generic(chain(error));
+    let mut is_any = false;
+    for planned in context.workspace.begun_segments().map_err(|error| generic(&error))? {
+        if is_complete(runner, &planned).await? {
+            let sealed = context.workspace.seal_complete(lock, &planned);
+            sealed.map_err(|error| generic(&error))?;
+            is_any = true;
+        }
+    }
+    Ok(is_any)
 }
 
 /// Who fetches each blob: none for what this workspace has.
@@ -165,15 +239,16 @@ fn assign(
 fn unfinished(images: usize, reason: String) -> Segments {
     let hint = "nothing was added to the archives: run the same command again to continue";
     let failure = Failure::new(Exit::GENERIC, reason).with_hint(hint);
-    Segments {
-        outcomes: vec![Outcome::Pending; images],
-        archived: Archived { failures: vec![failure], ..Archived::default() },
-        moved: Moved::default(),
-        requests: Requests::default(),
-    }
+    let archived = Archived { failures: vec![failure], ..Archived::default() };
+    Segments::new(vec![Outcome::Pending; images], archived)
 }
 
 impl Segments {
+    fn new(outcomes: Vec<Outcome>, archived: Archived) -> Self {
+        let (moved, requests) = (Moved::default(), Requests::default());
+        Self { outcomes, archived, moved, requests, is_handed_over: false }
+    }
+
     fn add(&mut self, report: &ShardReport) {
         debug_assert_eq!(report.ending, ShardEnding::Complete);
         self.moved +=
