@@ -7,15 +7,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use archive_store::{ArchiveLocation, ArchiveStore, StoreError, StoredFile};
-use mirror_plan::ShardPart;
+use mirror_plan::{PartArchive, ShardPart};
+use oci::Digest;
 use workspace::DiskError;
 use workspace::archive::{Archives, Excerpt, OpenError, head_length};
 
-use crate::object_store::{StoreArguments, is_archive, size};
+use crate::object_store::{START, StoreArguments, is_archive, size, start_of_file};
 use crate::quantity;
-
-/// The first bytes of an archive contain the length of its index.
-const FIRST_BLOCK: u64 = 512;
 
 /// Where archives are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +41,8 @@ pub(crate) enum CarriedError {
         "{name} in {place} has {found} bytes, and the plan was made with a file of {expected} bytes"
     )]
     Changed { name: String, place: String, expected: u64, found: u64 },
+    #[error("{name} in {place} was replaced: the plan was made with another archive of this name")]
+    Replaced { name: String, place: String },
 }
 
 impl CarriedError {
@@ -82,7 +82,8 @@ impl CarriedArchives {
             return Err(CarriedError::None { place: place.to_string() });
         }
         for file in &files {
-            let start = store.start_of(&file.name, FIRST_BLOCK).await?;
+            let start = store.start_of(&file.name, START).await?;
+            forget_another(&directory.join(&file.name), &start)?;
             let length = head_length(&start).ok_or_else(|| CarriedError::Foreign {
                 name: file.name.clone(),
                 place: place.to_string(),
@@ -117,6 +118,12 @@ impl CarriedArchives {
                         source: io::ErrorKind::NotFound.into(),
                     })?;
                     check(&archive.file, &from.display(), archive.length, found)?;
+                    let start = start_of_file(&path).map_err(|source| CarriedError::Files {
+                        action: "reading",
+                        path: path.clone(),
+                        source,
+                    })?;
+                    check_start(archive, &from.display(), &start)?;
                 }
                 let names = |name: &str| part.archives.iter().any(|archive| archive.file == name);
                 return link(from, directory, names);
@@ -132,6 +139,9 @@ impl CarriedArchives {
                 place: place.to_string(),
             })?;
             check(&file.name, place, archive.length, file.size)?;
+            let start = store.start_of(&file.name, START).await?;
+            check_start(archive, place, &start)?;
+            forget_another(&directory.join(&file.name), &start)?;
             let excerpt = Excerpt::new(archive.ranges.iter().copied());
             tracing::info!(
                 "fetching {} of {} from {place}",
@@ -157,6 +167,35 @@ fn check(
             Err(CarriedError::Changed { name, place, expected, found })
         }
     }
+}
+
+/// Whether a file begins as the one that the plan was made with.
+fn check_start(
+    archive: &PartArchive,
+    place: &dyn std::fmt::Display,
+    start: &[u8],
+) -> Result<(), CarriedError> {
+    match archive.start.is_none_or(|expected| expected == Digest::of(start)) {
+        true => Ok(()),
+        false => {
+            let (name, place) = (archive.file.clone(), place.to_string());
+            Err(CarriedError::Replaced { name, place })
+        }
+    }
+}
+
+/// Removes what was fetched of an archive that was replaced since.
+fn forget_another(path: &Path, start: &[u8]) -> Result<(), CarriedError> {
+    if start_of_file(path).is_ok_and(|known| known != start) {
+        // The list last: without it, the file would count as whole.
+        fs::remove_file(path).map_err(|source| CarriedError::Files {
+            action: "removing",
+            path: path.to_owned(),
+            source,
+        })?;
+        Excerpt::forget(path)?;
+    }
+    Ok(())
 }
 
 fn create(directory: &Path) -> Result<(), CarriedError> {
@@ -241,6 +280,40 @@ mod tests {
             fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["mirror_000002.tar", "mirror_000002.tar.sig"]);
+    }
+
+    #[tokio::test]
+    async fn an_archive_that_was_replaced_by_one_of_the_same_length_is_rejected() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let name = "mirror_000001.tar";
+        let first = vec![b'a'; 2048];
+        let archive = PartArchive {
+            file: name.to_owned(),
+            length: 2048,
+            start: Some(Digest::of(&first[..512])),
+            ranges: vec![(0, 512)],
+        };
+        check_start(&archive, &"s3://b", &first[..512]).unwrap();
+        let error = check_start(&archive, &"s3://b", &[b'b'; 512]).unwrap_err();
+        assert!(error.to_string().contains("mirror_000001.tar in s3://b was replaced"), "{error}");
+        assert!(!error.may_pass());
+        // Parts of earlier versions have the length only.
+        let old = PartArchive { start: None, ..archive };
+        check_start(&old, &"s3://b", &[b'b'; 512]).unwrap();
+
+        // What was fetched of the other archive is not mixed with the new one.
+        let path = to.path().join(name);
+        fs::write(from.path().join(name), &first).unwrap();
+        fs::write(&path, vec![b'b'; 2048]).unwrap();
+        Excerpt::new([(0, 2048)]).save(&path).unwrap();
+        forget_another(&path, &first[..512]).unwrap();
+        assert!(!path.exists() && Excerpt::of(&path).unwrap().is_none());
+        let place = ArchiveLocation::Directory(from.path().to_owned());
+        let store = ArchiveStore::open(&place, &archive_store::Settings::default()).unwrap();
+        let file = StoredFile { name: name.to_owned(), size: 2048 };
+        complete(&store, &file, &Excerpt::new([(0, 1024)]), to.path()).await.unwrap();
+        forget_another(&path, &first[..512]).unwrap();
+        assert_eq!(fs::read(&path).unwrap()[..1024], first[..1024]);
     }
 
     #[test]

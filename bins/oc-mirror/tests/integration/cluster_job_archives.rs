@@ -16,7 +16,7 @@ use lab_cluster::kube::{ApiServer, FieldValidation, Persistence, PodOptions, Pod
 
 use crate::cluster_jobs::{cluster, pod_options, without_runs};
 use crate::workflow_object_store::{claim_of_another, long_ago};
-use crate::workflow_shards::{blob_gets, lasting, stored, target, world};
+use crate::workflow_shards::{blob_gets, lasting, registry, stored, target, world};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, copy};
 
@@ -439,4 +439,51 @@ async fn a_pod_completes_an_archive_in_a_volume_and_a_claim_of_another_run_is_re
         let ran = submit(more);
         assert!(ran.code == 1 && ran.err.contains(message), "{}", ran.err);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_for_archives_of_a_bucket_pass_a_strict_dry_run_and_replaced_ones_are_rejected() {
+    let site = Site::new();
+    let source = registry();
+    let corpus = Corpus::tiny(3).unwrap();
+    corpus.fill(&source).unwrap();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let to = registry();
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let run = |line: &str| Ran::of(site.command(line).envs(variables(&store)).output().unwrap());
+    let line = format!("-c isc.yaml {PLAIN} --workspace file://first s3://mirror/first");
+    let ran = run(&line);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let server = cluster(false).await;
+    let plan = |more: &str, out: &str| {
+        let line = format!(
+            "job -c isc.yaml {PLAIN} --image i -n mirror --shards 2 --from s3://mirror/first --workspace file://planned-{out} {more} --out {out} docker://{}/ocp",
+            to.address()
+        );
+        let ran = run(&line);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    };
+    plan("--store-secret bucket --store-ca store-ca --auth-secret pull --queue night", "secret");
+    plan("--store-role arn:aws:iam::1:role/mirror", "role");
+    for out in ["secret", "role"] {
+        apply(&server, &site, out, Persistence::DryRun).await;
+    }
+    let manifest = site.read("secret/1-blobs.yaml");
+    let stored = manifest.split_whitespace().find(|word| word.contains("@sha256:")).unwrap();
+    let stored = stored.trim_matches(['"', '\'']).to_owned();
+    let shard = |pod: &str| {
+        run(&format!(
+            "shard {PLAIN} --run {stored} --index 0 --from s3://mirror/first --workspace file://{pod}"
+        ))
+    };
+    assert_eq!(shard("pod").code, 0);
+    // A file of the same length that begins differently.
+    let file = bucket.join("first/mirror_000001.tar");
+    let mut archive = fs::read(&file).unwrap();
+    archive[20] ^= 1;
+    fs::write(&file, archive).unwrap();
+    let ran = shard("pod-later");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("mirror_000001.tar in s3://mirror/first was replaced"), "{}", ran.err);
 }

@@ -83,6 +83,10 @@ pub struct PartArchive {
     pub file: String,
     /// Of the whole file.
     pub length: u64,
+    /// Digest of its first 512 bytes, which name the index of the archive: a file that was replaced
+    /// by one of the same length differs there. None in parts of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Digest>,
     /// From where to where, sorted; they do not touch each other.
     pub ranges: Vec<(u64, u64)>,
 }

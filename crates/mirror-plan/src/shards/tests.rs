@@ -206,8 +206,12 @@ fn archives_of_a_part_have_plain_names_and_ranges_in_order() {
     let archive = |file: &str, ranges: &[(u64, u64)]| {
         let [mut part] =
             parts(&plan(direction(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
-        part.archives =
-            vec![PartArchive { file: file.to_owned(), length: 100, ranges: ranges.to_vec() }];
+        part.archives = vec![PartArchive {
+            file: file.to_owned(),
+            length: 100,
+            start: None,
+            ranges: ranges.to_vec(),
+        }];
         ShardPart::from_text(&part.to_text().unwrap())
     };
     let read = archive("mirror_000001.tar", &[(0, 10), (20, 100)]).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mirror_plan::{PartArchive, Plan, RunIdentity, ShardPart, split};
 use oci::{Digest, Repository};
 use workspace::Run;
-use workspace::archive::Archives;
+use workspace::archive::{Archives, first_block_digest};
 use workspace::atomic_file::{self, Durability};
 
 use super::{ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
@@ -145,6 +145,8 @@ pub(super) fn read_by(part: &ShardPart, archives: &Archives) -> Vec<PartArchive>
         Some(PartArchive {
             file: path.file_name()?.to_str()?.to_owned(),
             length: ranges.length,
+            // A file that cannot be read fails the shard.
+            start: first_block_digest(&path).ok(),
             ranges: ranges.excerpt.ranges().to_vec(),
         })
     });
