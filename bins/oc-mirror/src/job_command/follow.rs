@@ -147,7 +147,13 @@ async fn until_ended(
                 return Ok(files);
             }
             let shards = states(cluster, namespace, &publish).await?;
-            bail!("the Job {publish} failed and left no report\n{}", reasons(&shards).join("\n"));
+            // The pod publishes once all shards have ended.
+            let visible = match progress.succeeded < progress.completions {
+                true => "; nothing was published",
+                false => "",
+            };
+            let reasons = reasons(&shards).join("\n");
+            bail!("the Job {publish} failed and left no report{visible}\n{reasons}");
         }
         tokio::time::sleep(INTERVAL).await;
     }

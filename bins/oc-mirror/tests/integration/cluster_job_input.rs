@@ -327,8 +327,10 @@ async fn runs_of_other_namespaces_and_of_processes_are_detected_by_the_claim_at_
         let second = run(&site, line);
         assert_eq!(second.code, 1, "{line}: {}", second.err);
         let owner = format!("the run {name} (namespace mirror of https://");
+        // A run with a text report logs to standard output, as oc-mirror v2 does.
+        let log = format!("{}{}", second.err, second.out);
         for part in [owner.as_str(), "repeat the command after"] {
-            assert!(second.err.contains(part), "{line}: {}", second.err);
+            assert!(log.contains(part), "{line}: {log}");
         }
     }
     let jobs = server.client().get("/apis/batch/v1/namespaces/elsewhere/jobs").await.unwrap();
