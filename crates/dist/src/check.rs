@@ -25,7 +25,7 @@ pub(crate) fn check(job: &Job, artefacts: &Artefacts) -> Result<()> {
     if is_debug {
         println!(
             "    not checked for debug programs: static linking, embedded dependencies, alignment \
-             of segments, plugins of oc, architectures other than this machine's"
+             of segments, pages of jemalloc, plugins of oc, architectures other than this machine's"
         );
     }
     install::check(job, artefacts)?;
