@@ -30,6 +30,10 @@ const SMALL: u64 = 1 << 20;
 /// which each connection gets a tenth of it.
 const LARGE: usize = 10;
 
+/// How many images may be under way for each that may be active, those that wait for blobs of others
+/// included.
+const OPEN_FOR_EACH: usize = 8;
+
 /// After so many failures that are the host's rather than the content's, its other repositories
 /// get no requests for the same blob: each request waits for all its retries.
 const STRIKES: usize = 3;
@@ -270,7 +274,9 @@ impl Schedule {
                     return Some(job);
                 }
             }
-            if self.open.len() >= parallel.images {
+            let active = self.open.iter().filter(|image| self.is_active(**image)).count();
+            let most = parallel.images.saturating_mul(OPEN_FOR_EACH);
+            if active >= parallel.images || self.open.len() >= most {
                 return None;
             }
             let image = self.order.pop_front()?;
@@ -292,6 +298,18 @@ impl Schedule {
                 self.mount(digest, held, from);
             }
         }
+    }
+
+    /// Whether an image under way has something to do. One that only waits for blobs that are moved for
+    /// others does not count: images on one base would wait for it together, and one connection would
+    /// be used.
+    fn is_active(&self, image: ImageId) -> bool {
+        let Image { waiting, moving, blobs, .. } = &self.images[image];
+        let is_idle = |digest: &Digest| {
+            let blob = &self.blobs[digest];
+            blob.moving_for.is_none() && blob.held.is_none()
+        };
+        *moving > 0 || *waiting == Some(0) || blobs.iter().any(is_idle)
     }
 
     /// Whether a small blob of an image can be moved.

@@ -252,9 +252,8 @@ fn images_and_layers_are_limited_each_by_its_own_number() {
         while let Some(job) = schedule.next(parallel) {
             flying.push_back(job);
             let mut layers: BTreeMap<ImageId, usize> = BTreeMap::new();
-            for job in &flying {
-                *layers.entry(job.image()).or_default() +=
-                    usize::from(matches!(job, Job::Move { .. }));
+            for job in flying.iter().filter(|job| matches!(job, Job::Move { .. })) {
+                *layers.entry(job.image()).or_default() += 1;
             }
             most_images = most_images.max(layers.len());
             most_layers = most_layers.max(layers.into_values().max().unwrap_or_default());
@@ -267,6 +266,35 @@ fn images_and_layers_are_limited_each_by_its_own_number() {
     assert_eq!(finished(&ended), (0..10).collect::<Vec<_>>());
     let moved = ended.iter().filter(|job| matches!(job, Job::Move { .. })).count();
     assert_eq!(moved, 1 + 30, "what is shared is moved once");
+}
+
+/// On a distant registry one connection gets a fraction of the rate: images on one base must not wait
+/// for it together.
+#[test]
+fn an_image_that_only_waits_for_a_blob_of_another_does_not_count() {
+    const BASE: (u8, u64) = (100, 900);
+    let needs = (0..6).map(|n: u8| need(n.into(), &[BASE, (n, 10)])).collect();
+    let mut schedule = schedule(needs);
+    let two = jobs(2, 2);
+    let next = |schedule: &mut Schedule| match schedule.next(two) {
+        Some(job @ Job::Move { blob, .. }) => Some((job, blob.digest)),
+        None => None,
+        Some(job) => panic!("{job:?}"),
+    };
+    // The first image moves the base and its own layer, the second its own layer.
+    let first: Vec<_> = std::iter::from_fn(|| next(&mut schedule)).collect();
+    let digests: Vec<Digest> = first.iter().map(|(_, digest)| *digest).collect();
+    assert_eq!(digests, [digest(100), digest(0), digest(1)]);
+    // When they have nothing else to move, the others get their turn; the base is still under way.
+    let mut moved = Vec::new();
+    let mut in_flight: VecDeque<_> = first.into_iter().skip(1).collect();
+    while let Some((job, digest)) = in_flight.pop_front() {
+        assert!(schedule.done(&job, Ok(())).is_empty());
+        moved.push(digest);
+        in_flight.extend(std::iter::from_fn(|| next(&mut schedule)));
+        assert!(in_flight.len() <= 2, "two images at a time");
+    }
+    assert_eq!(moved.len(), 6, "all own layers");
 }
 
 #[test]
