@@ -94,7 +94,7 @@ async fn documents_become_policies_where_they_change_nothing_once_and_only_on_re
     let from = "/etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker";
     assert_eq!(policy.annotations()["nmstate.landfall.dev/adopted-from"], from);
     let differs = "Policies were made for 1 node; 1 node came from no document; not for worker-1: \
-                   it is not what /etc/nmstate/openshift/worker-1.yml of 10-br-ex-worker says: \
+                   it differs from /etc/nmstate/openshift/worker-1.yml of 10-br-ex-worker: \
                    eno1 (mtu) differ";
     says(&cluster, ConditionStatus::False, differs).await;
 
