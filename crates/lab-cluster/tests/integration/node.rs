@@ -111,7 +111,8 @@ fn a_dropped_node_leaves_no_process_no_mount_and_no_folder() {
 fn killing_a_command_kills_the_program_in_the_node() {
     let node = node();
     let mut child = node.command("sleep").arg("123456").stdout(Stdio::null()).spawn().unwrap();
-    let sleeps = |node: &Node| Ok(node.run(&["pgrep", "-f", "sleep 123456"])?.status.success());
+    // The whole command line: before it, the program that makes `sleep` end has `sleep` in its own.
+    let sleeps = |node: &Node| Ok(node.run(&["pgrep", "-fx", "sleep 123456"])?.status.success());
     node.wait_until("the program runs", sleeps).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
