@@ -120,6 +120,13 @@ struct Blob {
     held: Option<(RepoId, SourceId)>,
 }
 
+impl Blob {
+    /// Whether it is neither at the destination nor being moved.
+    fn is_idle(&self) -> bool {
+        self.moving_for.is_none() && self.held.is_none()
+    }
+}
+
 /// The images whose manifests agree on a size.
 #[derive(Debug)]
 struct Claim {
@@ -305,25 +312,23 @@ impl Schedule {
     /// be used.
     fn is_active(&self, image: ImageId) -> bool {
         let Image { waiting, moving, blobs, .. } = &self.images[image];
-        let is_idle = |digest: &Digest| {
-            let blob = &self.blobs[digest];
-            blob.moving_for.is_none() && blob.held.is_none()
-        };
-        *moving > 0 || *waiting == Some(0) || blobs.iter().any(is_idle)
+        let mut blobs = blobs.iter().map(|digest| &self.blobs[digest]);
+        *moving > 0 || *waiting == Some(0) || blobs.any(Blob::is_idle)
     }
 
     /// Whether a small blob of an image can be moved.
     fn small_waits(&self, image: ImageId) -> bool {
         let mut blobs = self.images[image].blobs.iter().rev().map(|digest| &self.blobs[digest]);
-        blobs.any(|blob| !blob.is_large && blob.moving_for.is_none() && blob.held.is_none())
+        blobs.any(|blob| !blob.is_large && blob.is_idle())
     }
 
     /// Moves the next blob of an image.
     fn layer(&mut self, image: ImageId, takes_large: bool) -> Option<Job> {
         let waits = |digest: &&Digest| {
             let blob = &self.blobs[*digest];
-            let is_idle = blob.moving_for.is_none() && blob.held.is_none();
-            is_idle && (takes_large || !blob.is_large) && self.movement(digest, image).is_some()
+            blob.is_idle()
+                && (takes_large || !blob.is_large)
+                && self.movement(digest, image).is_some()
         };
         let digest = *self.images[image].blobs.iter().find(waits)?;
         let job = self.movement(&digest, image)?;
