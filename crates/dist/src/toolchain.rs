@@ -1,6 +1,6 @@
 //! What compilation needs: standard libraries, a C compiler per architecture, helpers of cargo.
 //! Everything is checked before the first compiler starts. A missing part is an error with the
-//! command that installs it; there is no fallback.
+//! command that installs it; no other target or compiler is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

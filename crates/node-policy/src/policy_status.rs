@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(text, "b: interfaces[0].ipv4.dhcp: it has no effect on eth1");
         nodes.warnings.clear();
         let without = decide(&facts(None), &nodes, None, now(), true);
-        assert_eq!(without.status.conditions.len(), 4, "there is no such condition without any");
+        assert_eq!(without.status.conditions.len(), 4, "the condition is absent without warnings");
     }
 
     #[test]

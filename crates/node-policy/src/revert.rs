@@ -35,7 +35,7 @@ pub struct LeftNode {
 /// was found to be deleted, first the slots and then the reports.
 #[derive(Debug)]
 pub struct RevertInput<'a> {
-    /// Whether there is no policy of this name. If there is another one, no node is reverted.
+    /// Whether the policy does not exist. If a policy of this name exists, no node is reverted.
     pub is_deleted: bool,
     /// Nodes that have a report about it.
     pub left: &'a BTreeMap<String, LeftNode>,

@@ -296,7 +296,7 @@ pub(crate) fn claim_of_another(renewed: jiff::Timestamp) -> String {
     .to_string()
 }
 
-/// A time so long ago that a claim is no longer valid.
+/// The last renewal of a claim that has expired.
 pub(crate) fn long_ago() -> jiff::Timestamp {
     jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1)
 }

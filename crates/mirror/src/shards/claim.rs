@@ -9,7 +9,7 @@
 //! Registries and object stores have no locks, so a claim is advisory: two runs that start at the
 //! same moment may both write it. The one whose claim was replaced then publishes nothing; a run of
 //! processes to a registry prints a warning. A run that is killed does not block others: its owner
-//! continues at once, others when its claim is no longer renewed.
+//! continues at once, others after its claim has expired.
 
 use std::fmt;
 use std::path::Path;

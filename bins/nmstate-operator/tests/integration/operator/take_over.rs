@@ -396,8 +396,7 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
 
     let taking = cluster.command(&["take-over", "--yes"]);
     let spec = || async { cluster.server.client().get(path).await.unwrap()["spec"].clone() };
-    eventually("nmstate is no longer requested", || async { spec().await["nmstate"].is_null() })
-        .await;
+    eventually("nmstate is not requested", || async { spec().await["nmstate"].is_null() }).await;
     assert_eq!(spec().await, json!({ "multus": {} }));
     says(&cluster, "waiting for the DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster").await;
     taking.prints("removing spec.nmstate of the NetworkAddonsConfig cluster").await;
